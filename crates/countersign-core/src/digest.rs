@@ -1,0 +1,183 @@
+//! SHA-256 digests: of a tool's definition (its fingerprint), and of what an approval is good for.
+
+use std::fmt;
+use std::str::FromStr;
+
+use countersign_sdk::{Definition, PrincipalId, SessionId, ToolPath};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use sha2::{Digest as _, Sha256};
+
+use crate::canonical::Canonical;
+
+/// A SHA-256 digest; 64 hexadecimal digits as text.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct Digest([u8; 32]);
+
+/// Why a string is no digest.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("a digest is 64 hexadecimal digits")]
+pub struct DigestError;
+
+impl Digest {
+    /// All zeros: what comes before the first link of a chain.
+    pub const ZERO: Self = Self([0; 32]);
+
+    /// The digest of some bytes.
+    pub fn of(bytes: &[u8]) -> Self {
+        Self(Sha256::digest(bytes).into())
+    }
+
+    /// The raw bytes.
+    pub fn as_bytes(&self) -> &[u8; 32] {
+        &self.0
+    }
+}
+
+/// What a tool is, as one digest: any change to it voids approvals and grants (R14).
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, Debug)]
+#[serde(transparent)]
+pub struct Fingerprint(pub Digest);
+
+impl Fingerprint {
+    /// Over the canonical definition: path, description, schemas, effects, source and version.
+    pub fn of(definition: &Definition, input: &Value, output: &Value, source: &str, version: &str) -> Self {
+        let facts = serde_json::json!({
+            "v": 1,
+            "path": definition.path,
+            "name": definition.name,
+            "description": definition.description,
+            "effects": definition.effects,
+            "authProvider": definition.auth_provider,
+            "serviceAccountAllowed": definition.service_account_allowed,
+            "remember": definition.remember,
+            "input": input,
+            "output": output,
+            "source": source,
+            "version": version,
+        });
+        // Definitions come from code, so a schema beyond the canonical form's reach (an integer bound past 2^53, say)
+        // is digested in serde_json's own stable order rather than refused.
+        let text = serde_json_canonicalizer::to_string(&facts).unwrap_or_else(|_| facts.to_string());
+        Self(Digest::of(text.as_bytes()))
+    }
+}
+
+/// Everything an approval is bound to. Change one field and the digest, and so the approval, is another.
+#[derive(Debug, Clone, Copy)]
+pub struct Binding<'a> {
+    /// The tool.
+    pub tool: &'a ToolPath,
+    /// What the tool is.
+    pub fingerprint: Fingerprint,
+    /// The canonical arguments.
+    pub args: &'a Canonical,
+    /// Who asked for it.
+    pub requester: &'a PrincipalId,
+    /// In which session.
+    pub session: &'a SessionId,
+    /// Under which policy.
+    pub policy_version: Digest,
+}
+
+impl Binding<'_> {
+    /// The approval digest. Every field is preceded by its length, so that no two bindings share their bytes.
+    pub fn digest(&self) -> Digest {
+        let mut hash = Sha256::new();
+        let mut field = |bytes: &[u8]| {
+            hash.update((bytes.len() as u64).to_be_bytes());
+            hash.update(bytes);
+        };
+        field(b"countersign/approval/1");
+        field(self.tool.as_str().as_bytes());
+        field(self.fingerprint.0.as_bytes());
+        field(self.args.as_str().as_bytes());
+        field(self.requester.as_str().as_bytes());
+        field(self.session.as_str().as_bytes());
+        field(self.policy_version.as_bytes());
+        Digest(hash.finalize().into())
+    }
+}
+
+impl fmt::Display for Digest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+impl fmt::Debug for Digest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl FromStr for Digest {
+    type Err = DigestError;
+    fn from_str(text: &str) -> Result<Self, DigestError> {
+        if text.len() != 64 || !text.is_ascii() {
+            return Err(DigestError);
+        }
+        let mut bytes = [0; 32];
+        for (i, byte) in bytes.iter_mut().enumerate() {
+            *byte = u8::from_str_radix(&text[2 * i..2 * i + 2], 16).map_err(|_| DigestError)?;
+        }
+        Ok(Self(bytes))
+    }
+}
+
+impl TryFrom<String> for Digest {
+    type Error = DigestError;
+    fn try_from(text: String) -> Result<Self, DigestError> {
+        text.parse()
+    }
+}
+
+impl From<Digest> for String {
+    fn from(digest: Digest) -> Self {
+        const HEX: &[u8; 16] = b"0123456789abcdef";
+        digest.0.iter().flat_map(|b| [HEX[usize::from(b >> 4)] as char, HEX[usize::from(b & 15)] as char]).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn each_field_of_the_binding_changes_the_digest() {
+        let (tool, other_tool) = (ToolPath::parse("a.b").unwrap(), ToolPath::parse("a.c").unwrap());
+        let (args, other_args) = (Canonical::of(&json!({ "x": 1 })).unwrap(), Canonical::of(&json!({ "x": 2 })).unwrap());
+        let (ann, bob) = (PrincipalId::parse("ann").unwrap(), PrincipalId::parse("bob").unwrap());
+        let (s1, s2) = (SessionId::parse("ses_1").unwrap(), SessionId::parse("ses_2").unwrap());
+        let base = Binding {
+            tool: &tool,
+            fingerprint: Fingerprint(Digest::ZERO),
+            args: &args,
+            requester: &ann,
+            session: &s1,
+            policy_version: Digest::ZERO,
+        };
+        let changed = [
+            Binding { tool: &other_tool, ..base },
+            Binding { fingerprint: Fingerprint(Digest::of(b"x")), ..base },
+            Binding { args: &other_args, ..base },
+            Binding { requester: &bob, ..base },
+            Binding { session: &s2, ..base },
+            Binding { policy_version: Digest::of(b"x"), ..base },
+        ];
+        for binding in changed {
+            assert_ne!(binding.digest(), base.digest(), "{binding:?}");
+        }
+        assert_eq!(base.digest(), base.digest());
+    }
+
+    #[test]
+    fn a_digest_survives_its_text_form() {
+        let digest = Digest::of(b"x");
+        assert_eq!(digest.to_string().parse(), Ok(digest));
+        assert_eq!(String::from(digest), digest.to_string());
+        assert!("é".repeat(32).parse::<Digest>().is_err());
+    }
+}

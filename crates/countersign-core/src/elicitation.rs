@@ -1,0 +1,126 @@
+//! Elicitations: questions to a person about one call, and the decisions that end them.
+
+use countersign_sdk::{AskKind, Outcome, PrincipalId, Remember, ToolPath};
+use serde::{Deserialize, Serialize};
+
+use crate::canonical::Canonical;
+use crate::digest::Digest;
+use crate::ids::{CallNo, ElicitationId, GrantId, TokenId};
+use crate::time::Timestamp;
+
+/// A question to a person. It carries nothing of its answer: see [`Decision`].
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Elicitation {
+    /// Its id.
+    pub id: ElicitationId,
+    /// The call it is about.
+    pub call: CallNo,
+    /// Who asks: the gate, or the handler itself.
+    pub origin: Origin,
+    /// Yes or no, or fields.
+    pub kind: AskKind,
+    /// The tool that is being decided about.
+    pub tool: ToolPath,
+    /// What the person reads.
+    pub message: String,
+    /// The arguments, whole, as they will run.
+    pub args: Canonical,
+    /// What an approval of this is bound to.
+    pub digest: Digest,
+    /// Which rule asks, or that the handler does.
+    pub because: String,
+    /// How long an approval counts where the person says nothing. `Call` is also the most they may give.
+    pub remember: Remember,
+    /// From here on the answer is `expired`.
+    pub expires_at: Timestamp,
+}
+
+/// Who asks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Origin {
+    /// The gate, before the handler starts.
+    Gate,
+    /// The handler, while it runs; its questions are numbered in order, so that a replay can match them.
+    Handler {
+        /// The number of the question within the call, from 0.
+        ordinal: u32,
+    },
+}
+
+/// How an elicitation ended.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Decision {
+    /// Yes, no, closed, or too late.
+    pub outcome: Outcome,
+    /// By whom.
+    pub by: Decider,
+    /// Through what: `console`, `cli`, `mcp`, …
+    pub channel: String,
+    /// When.
+    pub at: Timestamp,
+    /// What the person wrote beside it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub comment: Option<String>,
+    /// The fields of a form.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub data: Option<Canonical>,
+}
+
+/// Who ended an elicitation.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Decider {
+    /// A person, and the token they used, if any: it must still be good when the call starts.
+    Person {
+        /// The immutable id.
+        principal: PrincipalId,
+        /// The token.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        token: Option<TokenId>,
+    },
+    /// A remembered approval.
+    Grant {
+        /// The grant.
+        id: GrantId,
+    },
+    /// Time ran out.
+    Clock,
+    /// The gateway: the execution was cancelled, or what was asked about changed.
+    Gateway {
+        /// Why.
+        reason: String,
+    },
+}
+
+impl Decision {
+    /// Whether somebody who decides again says the same: then they get the same success again.
+    pub fn repeats(&self, other: &Self) -> bool {
+        self.outcome == other.outcome && self.by == other.by && self.data == other.data
+    }
+
+    /// The token the decision was made with, if it was made by a person with one.
+    pub fn token(&self) -> Option<TokenId> {
+        match &self.by {
+            Decider::Person { token, .. } => *token,
+            Decider::Grant { .. } | Decider::Clock | Decider::Gateway { .. } => None,
+        }
+    }
+}
+
+impl Elicitation {
+    /// Whether a yes lets something happen, rather than merely filling in fields.
+    pub fn authorises(&self) -> bool {
+        match &self.kind {
+            AskKind::Approval => true,
+            AskKind::Form { schema } => schema.as_value()["properties"].as_object().is_none_or(serde_json::Map::is_empty),
+        }
+    }
+}
+
+/// Whether an approval of `asked` may be remembered as `wanted`: a tool or rule that says `call` means it.
+pub fn may_remember(asked: Remember, wanted: Remember) -> bool {
+    asked == Remember::Session || wanted == Remember::Call
+}

@@ -1,0 +1,262 @@
+//! Journal events: the truth of an execution, in one versioned, stable form.
+//!
+//! A stored event is `{"v":1,"at":…,"event":{"name":{…}}}`. The form is golden-tested: what an older version wrote, a
+//! newer one reads. Fields are added with a default, never renamed.
+
+use countersign_sdk::{Effects, PrincipalId, SessionId, ToolPath};
+use serde::ser::SerializeStruct;
+use serde::{Deserialize, Serialize, Serializer};
+
+use crate::canonical::{Canonical, Verbatim};
+use crate::digest::{Digest, Fingerprint};
+use crate::elicitation::{Decision, Elicitation};
+use crate::ids::{CallNo, ElicitationId, ExecutionId, GrantId, TokenId};
+use crate::time::Timestamp;
+
+/// The version of the stored form.
+pub const EVENT_VERSION: u32 = 1;
+
+/// One thing that happened, and when.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(try_from = "Stored")]
+pub struct Event {
+    /// When.
+    pub at: Timestamp,
+    /// What.
+    pub body: EventBody,
+}
+
+/// What happened.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum EventBody {
+    /// The execution was accepted.
+    Started(Started),
+    /// A call was issued.
+    CallIssued(CallIssued),
+    /// A person was asked.
+    Asked(Box<Elicitation>),
+    /// The question ended.
+    Decided {
+        /// Which question.
+        elicitation: ElicitationId,
+        /// How.
+        decision: Decision,
+    },
+    /// The handler was let run, or let past a question of its own: from here on it may have had effects.
+    CallStarted {
+        /// Which call.
+        call: CallNo,
+        /// On what authority.
+        by: StartedBy,
+    },
+    /// A handler finished a piece of work that must not be repeated.
+    StepRecorded {
+        /// Which call.
+        call: CallNo,
+        /// The step's name.
+        name: String,
+        /// What it gave.
+        value: Verbatim,
+    },
+    /// The call has an outcome.
+    CallSettled {
+        /// Which call.
+        call: CallNo,
+        /// The outcome.
+        outcome: CallOutcome,
+    },
+    /// The execution has an outcome.
+    Finished {
+        /// The outcome.
+        outcome: CallOutcome,
+    },
+    /// The execution was stopped.
+    Cancelled {
+        /// By whom; nobody where the gateway itself did.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        by: Option<PrincipalId>,
+        /// Why.
+        reason: String,
+    },
+    /// After a crash: started, and no outcome was recorded.
+    FoundInDoubt {
+        /// Which call.
+        call: CallNo,
+    },
+    /// A person said what became of a call in doubt.
+    DoubtSettled {
+        /// Which call.
+        call: CallNo,
+        /// What they said.
+        settlement: Settlement,
+        /// Who said it.
+        by: PrincipalId,
+    },
+}
+
+/// The facts an execution starts with.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Started {
+    /// The execution.
+    pub execution: ExecutionId,
+    /// One call, or a bare gate.
+    pub kind: Kind,
+    /// The session it runs in.
+    pub session: SessionId,
+    /// Who asked for it.
+    pub requester: PrincipalId,
+    /// The token they used; it must still be good when something starts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub token: Option<TokenId>,
+    /// The caller's own key: the same key again is the same execution.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub idempotency_key: Option<String>,
+}
+
+/// What an execution is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Kind {
+    /// One call of one tool.
+    Call,
+    /// A gate without a handler of ours: the embedding program runs what was let through.
+    Gate,
+}
+
+/// A call as it was issued: what the pre-hooks produced, never what the agent first sent.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct CallIssued {
+    /// Its number.
+    pub call: CallNo,
+    /// The tool.
+    pub path: ToolPath,
+    /// What the tool was.
+    pub fingerprint: Fingerprint,
+    /// What it does to the world.
+    pub effects: Effects,
+    /// The arguments.
+    pub args: Canonical,
+    /// The policy that judged it.
+    pub policy_version: Digest,
+    /// What an approval of it is bound to.
+    pub digest: Digest,
+}
+
+/// On what authority a handler runs on.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum StartedBy {
+    /// The policy allows it.
+    Policy {
+        /// Which rule, or which default.
+        rule: String,
+    },
+    /// A remembered approval covers it; its use is recorded with this event.
+    Grant {
+        /// The grant.
+        id: GrantId,
+    },
+    /// A decision, used up by this event.
+    Decision {
+        /// The elicitation that was answered.
+        elicitation: ElicitationId,
+    },
+    /// A person settled the doubt by having it run again.
+    Retry,
+}
+
+/// How a call or an execution ended.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum CallOutcome {
+    /// With a value.
+    Succeeded(Verbatim),
+    /// With a failure that the caller may read.
+    Failed(Failure),
+}
+
+/// A failure as the caller sees it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
+#[error("{code}: {message}")]
+pub struct Failure {
+    /// The stable code.
+    pub code: String,
+    /// What a person or model can act on.
+    pub message: String,
+}
+
+impl Failure {
+    /// A failure.
+    pub fn new(code: impl Into<String>, message: impl Into<String>) -> Self {
+        Self { code: code.into(), message: message.into() }
+    }
+}
+
+/// What a person says of a call in doubt.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Settlement {
+    /// It took effect, with this value.
+    Done {
+        /// The value the caller gets.
+        value: Verbatim,
+    },
+    /// It took no effect.
+    Failed {
+        /// What the caller is told.
+        message: String,
+    },
+    /// Run it again.
+    Retry,
+}
+
+impl EventBody {
+    /// The event's name, as DESIGN.md lists it.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Started(_) => "Started",
+            Self::CallIssued(_) => "CallIssued",
+            Self::Asked(_) => "Asked",
+            Self::Decided { .. } => "Decided",
+            Self::CallStarted { .. } => "CallStarted",
+            Self::StepRecorded { .. } => "StepRecorded",
+            Self::CallSettled { .. } => "CallSettled",
+            Self::Finished { .. } => "Finished",
+            Self::Cancelled { .. } => "Cancelled",
+            Self::FoundInDoubt { .. } => "FoundInDoubt",
+            Self::DoubtSettled { .. } => "DoubtSettled",
+        }
+    }
+}
+
+#[derive(Deserialize)]
+struct Stored {
+    v: u32,
+    at: Timestamp,
+    event: EventBody,
+}
+
+/// A version this build does not know.
+#[derive(Debug, thiserror::Error)]
+#[error("the journal was written in version {0}, this build reads version {EVENT_VERSION}; run a newer countersign")]
+struct UnknownVersion(u32);
+
+impl TryFrom<Stored> for Event {
+    type Error = UnknownVersion;
+    fn try_from(stored: Stored) -> Result<Self, UnknownVersion> {
+        if stored.v == EVENT_VERSION { Ok(Self { at: stored.at, body: stored.event }) } else { Err(UnknownVersion(stored.v)) }
+    }
+}
+
+impl Serialize for Event {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut stored = serializer.serialize_struct("Event", 3)?;
+        stored.serialize_field("v", &EVENT_VERSION)?;
+        stored.serialize_field("at", &self.at)?;
+        stored.serialize_field("event", &self.body)?;
+        stored.end()
+    }
+}

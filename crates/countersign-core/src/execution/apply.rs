@@ -1,0 +1,289 @@
+//! `apply`: the one function that changes an execution.
+//!
+//! Each event names the phase it needs. What does not fit is refused with both names, and the execution is poisoned: a
+//! journal that contradicts itself must not run anything.
+
+use countersign_sdk::Outcome;
+
+use super::call::{LastMark, Run, Step};
+use super::{Asked, AskedState, Call, End, Execution, Phase};
+use crate::bounds;
+use crate::elicitation::{Decider, Decision, Elicitation, Origin};
+use crate::event::{CallIssued, CallOutcome, Event, EventBody, Kind, Settlement, StartedBy};
+use crate::ids::{CallNo, ElicitationId};
+use crate::time::Timestamp;
+
+/// An event that does not fit the state it met.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ApplyError {
+    /// A journal without a first event.
+    #[error("the journal is empty")]
+    Empty,
+    /// The event does not fit.
+    #[error("event {event} does not fit: {problem} (execution in state {state})")]
+    Illegal {
+        /// The state it met.
+        state: String,
+        /// The event.
+        event: &'static str,
+        /// What does not fit.
+        problem: &'static str,
+    },
+    /// An earlier event did not fit, so nothing does any more.
+    #[error("the execution is poisoned by an earlier event that did not fit")]
+    Poisoned,
+    /// The journal is as long as it may get.
+    #[error("the journal has reached its bound of {} events", bounds::MAX_JOURNAL_EVENTS)]
+    Full,
+}
+
+type Fits = Result<(), &'static str>;
+
+impl Execution {
+    /// A new execution from its first event.
+    pub fn start(first: &Event) -> Result<Self, ApplyError> {
+        let EventBody::Started(facts) = &first.body else {
+            let (event, problem) = (first.body.name(), "a journal begins with Started");
+            return Err(ApplyError::Illegal { state: "nothing".into(), event, problem });
+        };
+        Ok(Self {
+            facts: facts.clone(),
+            started_at: first.at,
+            version: 1,
+            calls: Vec::new(),
+            asked: Vec::new(),
+            end: None,
+            poisoned: false,
+        })
+    }
+
+    /// Changes the execution by one event, or refuses the event and everything after it.
+    pub fn apply(&mut self, event: &Event) -> Result<(), ApplyError> {
+        if self.poisoned {
+            return Err(ApplyError::Poisoned);
+        }
+        if self.version >= bounds::MAX_JOURNAL_EVENTS {
+            return Err(ApplyError::Full);
+        }
+        let state = self.status();
+        self.fit(event).map_err(|problem| {
+            self.poisoned = true;
+            ApplyError::Illegal { state: state.as_str().into(), event: event.body.name(), problem }
+        })?;
+        self.version += 1;
+        Ok(())
+    }
+
+    fn fit(&mut self, event: &Event) -> Fits {
+        if self.end.is_some() {
+            return Err("the execution has ended");
+        }
+        match &event.body {
+            EventBody::Started(_) => Err("it started already"),
+            EventBody::CallIssued(issued) => self.issue(issued),
+            EventBody::Asked(elicitation) => self.ask(event.at, elicitation),
+            EventBody::Decided { elicitation, decision } => self.decide(*elicitation, decision),
+            EventBody::CallStarted { call, by } => self.start_call(event.at, *call, by),
+            EventBody::StepRecorded { call, name, value } => {
+                let run = self.running(*call)?;
+                if run.steps.len() >= bounds::MAX_STEPS_PER_CALL {
+                    return Err("the call has recorded as many steps as it may");
+                }
+                run.steps.push(Step { name: name.clone(), value: value.clone() });
+                Ok(())
+            }
+            EventBody::CallSettled { call, outcome } => self.settle(*call, outcome),
+            EventBody::Finished { outcome } => self.finish(event.at, outcome),
+            EventBody::Cancelled { reason, .. } => self.cancel(event.at, reason),
+            EventBody::FoundInDoubt { call } => self.doubt(*call),
+            EventBody::DoubtSettled { call, settlement, .. } => self.settle_doubt(*call, settlement),
+        }
+    }
+
+    fn issue(&mut self, issued: &CallIssued) -> Fits {
+        if issued.call.0 as usize != self.calls.len() {
+            return Err("calls are numbered in issue order");
+        }
+        match self.facts.kind {
+            Kind::Call | Kind::Gate if issued.call.0 > 0 => return Err("it consists of one call"),
+            Kind::Call | Kind::Gate => {}
+        }
+        self.calls.push(Call::new(issued));
+        Ok(())
+    }
+
+    fn ask(&mut self, at: Timestamp, elicitation: &Elicitation) -> Fits {
+        if self.find(elicitation.id).is_some() {
+            return Err("an elicitation id is used once");
+        }
+        let call = self.call_mut(elicitation.call)?;
+        match (elicitation.origin, &mut call.phase) {
+            (Origin::Gate, phase @ Phase::Issued) => {
+                if elicitation.digest != call.digest {
+                    return Err("the gate asks about another digest than the call's");
+                }
+                *phase = Phase::Asked { elicitation: elicitation.id };
+            }
+            (Origin::Handler { ordinal }, Phase::Running(run)) => {
+                if ordinal as usize != run.asks.len() {
+                    return Err("a handler's questions are numbered in order");
+                }
+                if run.asks.len() >= bounds::MAX_ASKS_PER_CALL {
+                    return Err("the call has asked as often as it may");
+                }
+                run.asks.push(elicitation.id);
+                run.last = LastMark::AtAsk;
+            }
+            _ => return Err("the call is in no phase to ask"),
+        }
+        self.asked.push(Asked { elicitation: elicitation.clone(), at, state: AskedState::Open });
+        Ok(())
+    }
+
+    fn decide(&mut self, id: ElicitationId, decision: &Decision) -> Fits {
+        let asked = self.asked.iter_mut().find(|a| a.elicitation.id == id).ok_or("no such elicitation")?;
+        if asked.state != AskedState::Open {
+            return Err("the elicitation was decided already");
+        }
+        timely(&asked.elicitation, decision)?;
+        asked.state = AskedState::Decided(decision.clone());
+        let (call, origin) = (asked.elicitation.call, asked.elicitation.origin);
+        let call = self.call_mut(call)?;
+        match (origin, &call.phase) {
+            (Origin::Gate, Phase::Asked { elicitation }) if *elicitation == id => {
+                call.phase = match decision.outcome {
+                    Outcome::Approved => Phase::Cleared { elicitation: id },
+                    Outcome::Denied | Outcome::Cancelled | Outcome::Expired => Phase::Refused { elicitation: id },
+                };
+                Ok(())
+            }
+            (Origin::Handler { .. }, Phase::Running(_)) => Ok(()),
+            _ => Err("the call waits for no such decision"),
+        }
+    }
+
+    fn start_call(&mut self, at: Timestamp, no: CallNo, by: &StartedBy) -> Fits {
+        let phase = self.call_mut(no)?.phase.clone();
+        match (by, phase) {
+            (StartedBy::Policy { .. } | StartedBy::Grant { .. }, Phase::Issued) => self.enter(no, by, Vec::new()),
+            (StartedBy::Decision { elicitation }, Phase::Cleared { elicitation: cleared }) if *elicitation == cleared => {
+                let yes = self.use_decision(at, cleared)?;
+                if yes != Outcome::Approved || self.find(cleared).map(|a| a.elicitation.digest) != self.call(no).map(|c| c.digest) {
+                    return Err("the approval is for something else");
+                }
+                self.enter(no, by, Vec::new())
+            }
+            (StartedBy::Decision { elicitation }, Phase::Running(run)) if run.asks.contains(elicitation) => {
+                let outcome = self.use_decision(at, *elicitation)?;
+                let authorises = self.find(*elicitation).is_some_and(|a| a.elicitation.authorises());
+                let run = self.running(no)?;
+                run.last = LastMark::LetPast;
+                run.let_past_a_yes |= outcome == Outcome::Approved && authorises;
+                Ok(())
+            }
+            (StartedBy::Retry, Phase::Retrying(run)) => self.enter(no, by, run.steps),
+            _ => Err("the call is in no phase to start on this authority"),
+        }
+    }
+
+    fn enter(&mut self, no: CallNo, by: &StartedBy, steps: Vec<Step>) -> Fits {
+        self.call_mut(no)?.phase = Phase::Running(Run::begun(by.clone(), steps));
+        Ok(())
+    }
+
+    /// One decision, one use. A yes is good only until the question's expiry.
+    fn use_decision(&mut self, at: Timestamp, id: ElicitationId) -> Result<Outcome, &'static str> {
+        let asked = self.asked.iter_mut().find(|a| a.elicitation.id == id).ok_or("no such elicitation")?;
+        let AskedState::Decided(decision) = &asked.state else {
+            return Err("the decision is not there, or was used");
+        };
+        if decision.outcome == Outcome::Approved && at >= asked.elicitation.expires_at {
+            return Err("the approval has expired");
+        }
+        let (outcome, decision) = (decision.outcome, decision.clone());
+        asked.state = AskedState::Used(decision);
+        Ok(outcome)
+    }
+
+    fn settle(&mut self, no: CallNo, outcome: &CallOutcome) -> Fits {
+        self.none_open(no)?;
+        let call = self.call_mut(no)?;
+        match (&call.phase, outcome) {
+            (Phase::Running(_), _)
+            | (Phase::Issued | Phase::Cleared { .. } | Phase::Refused { .. }, CallOutcome::Failed(_)) => {
+                call.phase = Phase::Settled(outcome.clone());
+                Ok(())
+            }
+            _ => Err("the call is in no phase to settle so"),
+        }
+    }
+
+    fn finish(&mut self, at: Timestamp, outcome: &CallOutcome) -> Fits {
+        if !self.calls.iter().all(|c| matches!(c.phase, Phase::Settled(_))) {
+            return Err("a call is not settled");
+        }
+        self.end = Some(End::Finished { at, outcome: outcome.clone() });
+        Ok(())
+    }
+
+    fn cancel(&mut self, at: Timestamp, reason: &str) -> Fits {
+        if self.open().next().is_some() {
+            return Err("a question is open");
+        }
+        if self.calls.iter().any(|c| c.would_be_in_doubt() || matches!(c.phase, Phase::InDoubt(_))) {
+            return Err("a call may have had an effect; it ends with its own outcome");
+        }
+        self.end = Some(End::Cancelled { at, reason: reason.to_owned() });
+        Ok(())
+    }
+
+    fn doubt(&mut self, no: CallNo) -> Fits {
+        self.none_open(no)?;
+        let call = self.call_mut(no)?;
+        let Phase::Running(run) = &call.phase else { return Err("only a started call can be in doubt") };
+        call.phase = Phase::InDoubt(run.clone());
+        Ok(())
+    }
+
+    fn settle_doubt(&mut self, no: CallNo, settlement: &Settlement) -> Fits {
+        let call = self.call_mut(no)?;
+        let Phase::InDoubt(run) = &call.phase else { return Err("the call is not in doubt") };
+        call.phase = match settlement {
+            Settlement::Done { value } => Phase::Settled(CallOutcome::Succeeded(value.clone())),
+            Settlement::Failed { message } => {
+                Phase::Settled(CallOutcome::Failed(crate::event::Failure::new("settled_as_failed", message)))
+            }
+            Settlement::Retry => Phase::Retrying(run.clone()),
+        };
+        Ok(())
+    }
+
+    fn none_open(&self, no: CallNo) -> Fits {
+        if self.open().any(|e| e.call == no) { Err("a question of the call is open") } else { Ok(()) }
+    }
+
+    fn running(&mut self, no: CallNo) -> Result<&mut Run, &'static str> {
+        match &mut self.call_mut(no)?.phase {
+            Phase::Running(run) => Ok(run),
+            _ => Err("the call is not running"),
+        }
+    }
+
+    fn call_mut(&mut self, no: CallNo) -> Result<&mut Call, &'static str> {
+        self.calls.get_mut(no.0 as usize).ok_or("no such call")
+    }
+}
+
+/// R7: people decide before the expiry, the clock from it on; there is no moment at which both or neither may.
+fn timely(elicitation: &Elicitation, decision: &Decision) -> Fits {
+    let expired = decision.at >= elicitation.expires_at;
+    match (&decision.by, decision.outcome) {
+        (Decider::Clock, Outcome::Expired) if expired => Ok(()),
+        (Decider::Clock, Outcome::Expired) => Err("it has not expired yet"),
+        (Decider::Clock, _) | (_, Outcome::Expired) => Err("only the clock expires, and does nothing else"),
+        (Decider::Gateway { .. }, Outcome::Cancelled) => Ok(()),
+        (Decider::Gateway { .. }, _) => Err("the gateway may only cancel"),
+        (Decider::Grant { .. }, Outcome::Approved) | (Decider::Person { .. }, _) if !expired => Ok(()),
+        (Decider::Grant { .. } | Decider::Person { .. }, _) => Err("the elicitation has expired"),
+    }
+}

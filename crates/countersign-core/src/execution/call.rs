@@ -1,0 +1,152 @@
+//! One call of an execution: what was issued, and how far it got.
+
+use countersign_sdk::{Effects, ToolPath};
+
+use crate::canonical::{Canonical, Verbatim};
+use crate::digest::{Digest, Fingerprint};
+use crate::event::{CallIssued, CallOutcome, StartedBy};
+use crate::ids::{CallNo, ElicitationId};
+
+/// A call as its journal tells it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Call {
+    /// Its number.
+    pub no: CallNo,
+    /// The tool.
+    pub path: ToolPath,
+    /// What the tool was.
+    pub fingerprint: Fingerprint,
+    /// What it does to the world.
+    pub effects: Effects,
+    /// The arguments.
+    pub args: Canonical,
+    /// The policy that judged it.
+    pub policy_version: Digest,
+    /// What an approval of it is bound to.
+    pub digest: Digest,
+    pub(super) phase: Phase,
+}
+
+/// How far a call got. Each phase knows only what belongs to it.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Phase {
+    /// Issued; policy has not spoken yet.
+    Issued,
+    /// The gate asked; nobody answered yet.
+    Asked {
+        /// The gate's question.
+        elicitation: ElicitationId,
+    },
+    /// The gate's question was answered with yes; the start is not recorded yet.
+    Cleared {
+        /// The gate's question.
+        elicitation: ElicitationId,
+    },
+    /// The gate's question was answered with anything else; the outcome is not recorded yet.
+    Refused {
+        /// The gate's question.
+        elicitation: ElicitationId,
+    },
+    /// The handler was let run.
+    Running(Run),
+    /// Started, and nobody knows what became of it.
+    InDoubt(Run),
+    /// A person said: run it again.
+    Retrying(Run),
+    /// Done.
+    Settled(CallOutcome),
+}
+
+/// A handler that was let run.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Run {
+    /// On what authority it was first let run.
+    pub by: StartedBy,
+    /// Its questions so far, in order.
+    pub asks: Vec<ElicitationId>,
+    /// The work it recorded.
+    pub steps: Vec<Step>,
+    pub(super) last: LastMark,
+    pub(super) let_past_a_yes: bool,
+    pub(super) permit: PermitState,
+}
+
+/// A recorded piece of work.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Step {
+    /// Its name.
+    pub name: String,
+    /// What it gave.
+    pub value: Verbatim,
+}
+
+/// The last of the two things that decide whether a crash leaves doubt.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum LastMark {
+    /// It was let run on: it may have had effects since.
+    LetPast,
+    /// It asked: by contract it had changed nothing it would not change again.
+    AtAsk,
+}
+
+/// Whether the handler may be entered. Set by a recorded start, spent by entering, lost with the process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum PermitState {
+    Unspent,
+    Spent,
+}
+
+impl Call {
+    pub(super) fn new(issued: &CallIssued) -> Self {
+        Self {
+            no: issued.call,
+            path: issued.path.clone(),
+            fingerprint: issued.fingerprint,
+            effects: issued.effects,
+            args: issued.args.clone(),
+            policy_version: issued.policy_version,
+            digest: issued.digest,
+            phase: Phase::Issued,
+        }
+    }
+
+    /// How far it got.
+    pub fn phase(&self) -> &Phase {
+        &self.phase
+    }
+
+    /// The running handler, if there is one.
+    pub fn run(&self) -> Option<&Run> {
+        match &self.phase {
+            Phase::Running(run) | Phase::InDoubt(run) | Phase::Retrying(run) => Some(run),
+            _ => None,
+        }
+    }
+
+    /// Whether a crash now would leave doubt: it may have had an effect that must not be repeated, and since then it
+    /// has not asked.
+    pub fn would_be_in_doubt(&self) -> bool {
+        let Phase::Running(run) = &self.phase else { return false };
+        let dangerous = (self.effects.destructive || run.let_past_a_yes) && !self.effects.idempotent;
+        dangerous && run.last == LastMark::LetPast
+    }
+
+    pub(super) fn forget_permit(&mut self) {
+        if let Phase::Running(run) = &mut self.phase {
+            run.permit = PermitState::Spent;
+        }
+    }
+}
+
+impl Run {
+    pub(super) fn begun(by: StartedBy, steps: Vec<Step>) -> Self {
+        Self {
+            by,
+            asks: Vec::new(),
+            steps,
+            last: LastMark::LetPast,
+            let_past_a_yes: false,
+            permit: PermitState::Unspent,
+        }
+    }
+}

@@ -1,0 +1,245 @@
+//! The execution: one state machine, live and on replay.
+//!
+//! [`Execution`] is a value. [`Execution::apply`] is the only way it changes, the same function live, on recovery and in
+//! tests; an event that does not fit is a typed error that names both and poisons the execution. [`Execution::next`]
+//! says what is to be done. Rule R1 is structural: no sequence of events reaches [`Phase::Running`] for a destructive
+//! call without an approval that fits, and only a call in that phase yields a [`StartPermit`].
+
+mod apply;
+mod call;
+mod next;
+mod permit;
+
+use countersign_sdk::{PrincipalId, SessionId};
+
+pub use apply::ApplyError;
+pub use call::{Call, Phase, Run, Step};
+pub use next::{Next, Recovery, Refusal, refused};
+pub use permit::StartPermit;
+
+use crate::elicitation::{Decision, Elicitation};
+use crate::event::{CallOutcome, Event, Failure, Kind, Started};
+use crate::ids::{CallNo, ElicitationId, ExecutionId, TokenId};
+use crate::time::Timestamp;
+
+/// A durable unit of work, as its journal tells it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Execution {
+    facts: Started,
+    started_at: Timestamp,
+    version: u64,
+    calls: Vec<Call>,
+    asked: Vec<Asked>,
+    end: Option<End>,
+    poisoned: bool,
+}
+
+/// A question of this execution, and its decision once there is one.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Asked {
+    /// The question.
+    pub elicitation: Elicitation,
+    /// When it was asked.
+    pub at: Timestamp,
+    /// Where it stands.
+    pub state: AskedState,
+}
+
+/// Where a question stands.
+#[derive(Debug, Clone, PartialEq)]
+pub enum AskedState {
+    /// Nobody answered yet.
+    Open,
+    /// Answered, and the answer not used yet.
+    Decided(Decision),
+    /// Answered, and the answer given to the handler or used to start it. Never again.
+    Used(Decision),
+}
+
+/// How an execution ended.
+#[derive(Debug, Clone, PartialEq)]
+pub enum End {
+    /// With an outcome.
+    Finished {
+        /// When.
+        at: Timestamp,
+        /// The outcome.
+        outcome: CallOutcome,
+    },
+    /// Stopped.
+    Cancelled {
+        /// When.
+        at: Timestamp,
+        /// Why.
+        reason: String,
+    },
+}
+
+/// Where an execution stands, for lists and callers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Status {
+    /// Something of ours is to be done or being done.
+    Running,
+    /// Everything waits for a person.
+    Waiting,
+    /// A call started and nobody knows its outcome.
+    InDoubt,
+    /// Ended with a value.
+    Succeeded,
+    /// Ended with a failure.
+    Failed,
+    /// Stopped.
+    Cancelled,
+}
+
+impl Status {
+    /// The stable text.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Running => "running",
+            Self::Waiting => "waiting",
+            Self::InDoubt => "in_doubt",
+            Self::Succeeded => "succeeded",
+            Self::Failed => "failed",
+            Self::Cancelled => "cancelled",
+        }
+    }
+
+    /// Whether nothing will change any more.
+    pub fn is_final(self) -> bool {
+        matches!(self, Self::Succeeded | Self::Failed | Self::Cancelled)
+    }
+}
+
+impl Execution {
+    /// Folds a journal. Its first event must be `Started`.
+    pub fn replay<'a>(events: impl IntoIterator<Item = &'a Event>) -> Result<Self, ApplyError> {
+        let mut events = events.into_iter();
+        let first = events.next().ok_or(ApplyError::Empty)?;
+        let mut execution = Self::start(first)?;
+        for event in events {
+            execution.apply(event)?;
+        }
+        execution.calls.iter_mut().for_each(Call::forget_permit);
+        Ok(execution)
+    }
+
+    /// The id.
+    pub fn id(&self) -> ExecutionId {
+        self.facts.execution
+    }
+
+    /// One call, or a bare gate.
+    pub fn kind(&self) -> Kind {
+        self.facts.kind
+    }
+
+    /// The session.
+    pub fn session(&self) -> &SessionId {
+        &self.facts.session
+    }
+
+    /// Who asked for it.
+    pub fn requester(&self) -> &PrincipalId {
+        &self.facts.requester
+    }
+
+    /// The token they used.
+    pub fn token(&self) -> Option<TokenId> {
+        self.facts.token
+    }
+
+    /// The caller's own key.
+    pub fn idempotency_key(&self) -> Option<&str> {
+        self.facts.idempotency_key.as_deref()
+    }
+
+    /// When it was accepted.
+    pub fn started_at(&self) -> Timestamp {
+        self.started_at
+    }
+
+    /// How many events made it what it is.
+    pub fn version(&self) -> u64 {
+        self.version
+    }
+
+    /// Its calls, in issue order.
+    pub fn calls(&self) -> &[Call] {
+        &self.calls
+    }
+
+    /// One call.
+    pub fn call(&self, no: CallNo) -> Option<&Call> {
+        self.calls.get(no.0 as usize)
+    }
+
+    /// All its questions, in the order they were asked.
+    pub fn asked(&self) -> &[Asked] {
+        &self.asked
+    }
+
+    /// One question.
+    pub fn find(&self, id: ElicitationId) -> Option<&Asked> {
+        self.asked.iter().find(|a| a.elicitation.id == id)
+    }
+
+    /// The questions nobody answered yet, oldest first.
+    pub fn open(&self) -> impl Iterator<Item = &Elicitation> {
+        self.asked.iter().filter(|a| a.state == AskedState::Open).map(|a| &a.elicitation)
+    }
+
+    /// How it ended, if it did.
+    pub fn end(&self) -> Option<&End> {
+        self.end.as_ref()
+    }
+
+    /// Where it stands.
+    pub fn status(&self) -> Status {
+        match &self.end {
+            Some(End::Cancelled { .. }) => Status::Cancelled,
+            Some(End::Finished { outcome: CallOutcome::Succeeded(_), .. }) => Status::Succeeded,
+            Some(End::Finished { outcome: CallOutcome::Failed(_), .. }) => Status::Failed,
+            None if self.calls.iter().any(|c| matches!(c.phase(), Phase::InDoubt(_))) => Status::InDoubt,
+            None if self.waits_for_people() => Status::Waiting,
+            None => Status::Running,
+        }
+    }
+
+    /// The failure it ended with, if it did.
+    pub fn failure(&self) -> Option<&Failure> {
+        match &self.end {
+            Some(End::Finished { outcome: CallOutcome::Failed(failure), .. }) => Some(failure),
+            _ => None,
+        }
+    }
+
+    fn waits_for_people(&self) -> bool {
+        let unsettled = || self.calls.iter().filter(|c| !matches!(c.phase(), Phase::Settled(_)));
+        unsettled().next().is_some() && unsettled().all(|call| self.call_waits(call))
+    }
+
+    /// A call waits for people when its gate's question is open, or when its handler has a question open and every
+    /// earlier answer has been given to it.
+    fn call_waits(&self, call: &Call) -> bool {
+        let mine = || self.asked.iter().filter(|a| a.elicitation.call == call.no);
+        match call.phase() {
+            Phase::Asked { .. } => true,
+            Phase::Running(_) => {
+                mine().any(|a| a.state == AskedState::Open) && !mine().any(|a| matches!(a.state, AskedState::Decided(_)))
+            }
+            _ => false,
+        }
+    }
+}
+
+impl Asked {
+    /// The decision, used or not.
+    pub fn decision(&self) -> Option<&Decision> {
+        match &self.state {
+            AskedState::Open => None,
+            AskedState::Decided(decision) | AskedState::Used(decision) => Some(decision),
+        }
+    }
+}

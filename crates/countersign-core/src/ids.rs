@@ -1,0 +1,124 @@
+//! Ids: a prefix that says what they name, and 128 random bits that nobody can guess.
+//!
+//! The bits arrive from outside (the kernel's `Entropy` port); this module only gives them a form.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+/// Why a string is not the id it should be.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{given:?} is not an id of this kind: it should be {prefix} followed by 32 hexadecimal digits")]
+pub struct IdError {
+    given: String,
+    prefix: &'static str,
+}
+
+macro_rules! id {
+    ($(#[$doc:meta])* $name:ident, $prefix:literal) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        #[serde(try_from = "String", into = "String")]
+        pub struct $name(u128);
+
+        impl $name {
+            /// What every id of this kind starts with.
+            pub const PREFIX: &'static str = $prefix;
+
+            /// Makes an id of 128 random bits.
+            pub const fn from_random(bits: [u8; 16]) -> Self {
+                Self(u128::from_be_bytes(bits))
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write!(f, concat!($prefix, "{:032x}"), self.0)
+            }
+        }
+
+        impl fmt::Debug for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                fmt::Display::fmt(self, f)
+            }
+        }
+
+        impl FromStr for $name {
+            type Err = IdError;
+            fn from_str(text: &str) -> Result<Self, IdError> {
+                let digits = text.strip_prefix($prefix).filter(|d| d.len() == 32);
+                let digits = digits.filter(|d| d.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f')));
+                let bits = digits.and_then(|d| u128::from_str_radix(d, 16).ok());
+                bits.map(Self).ok_or_else(|| IdError { given: text.chars().take(60).collect(), prefix: $prefix })
+            }
+        }
+
+        impl TryFrom<String> for $name {
+            type Error = IdError;
+            fn try_from(text: String) -> Result<Self, IdError> {
+                text.parse()
+            }
+        }
+
+        impl From<$name> for String {
+            fn from(id: $name) -> Self {
+                id.to_string()
+            }
+        }
+    };
+}
+
+id!(
+    /// Names an execution.
+    ExecutionId,
+    "exec_"
+);
+id!(
+    /// Names an elicitation.
+    ElicitationId,
+    "eli_"
+);
+id!(
+    /// Names a grant.
+    GrantId,
+    "gra_"
+);
+id!(
+    /// Names a token; never the secret itself.
+    TokenId,
+    "tok_"
+);
+
+/// The number of a call inside its execution, in issue order, from 0.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct CallNo(pub u32);
+
+impl fmt::Display for CallNo {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_id_survives_its_text_form() {
+        let id = ExecutionId::from_random([7; 16]);
+        assert_eq!(id.to_string().parse(), Ok(id));
+        assert_eq!(id.to_string(), "exec_07070707070707070707070707070707");
+    }
+
+    #[test]
+    fn near_ids_are_refused() {
+        let good = "eli_00000000000000000000000000000000";
+        assert!(good.parse::<ElicitationId>().is_ok());
+        for bad in ["", "eli_", "exec_00000000000000000000000000000000", &good[..35], &format!("{good}0"), &good.replace('0', "+")] {
+            assert!(bad.parse::<ElicitationId>().is_err(), "{bad}");
+        }
+        assert!(good.replace('0', "A").parse::<ElicitationId>().is_err(), "one id has one spelling");
+    }
+}

@@ -1,0 +1,20 @@
+//! The heart of Countersign, without I/O, clock or randomness: time and ids arrive as data.
+//!
+//! What lives here: ids, canonical JSON and the digests approvals are bound to, the execution state machine, grants,
+//! policy, audit records and how text is made visible to a person. What is deliberately absent: tokio, files, network,
+//! clock, randomness; the crate builds for wasm32 as the guard.
+//!
+//! Read [`execution`] first: `apply` is the only way an execution changes, live, on recovery and in tests.
+
+pub mod audit;
+pub mod bounds;
+pub mod canonical;
+pub mod digest;
+pub mod elicitation;
+pub mod event;
+pub mod execution;
+pub mod grant;
+pub mod ids;
+pub mod policy;
+pub mod time;
+pub mod visible;

@@ -1,0 +1,55 @@
+//! Points in time, as data. Nobody here reads a clock.
+
+use std::fmt;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+/// Milliseconds since 1970 in UTC.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Timestamp(u64);
+
+impl Timestamp {
+    /// From milliseconds since 1970.
+    pub const fn from_millis(ms: u64) -> Self {
+        Self(ms)
+    }
+
+    /// Milliseconds since 1970.
+    pub const fn as_millis(self) -> u64 {
+        self.0
+    }
+
+    /// That much later; never overflows.
+    #[must_use]
+    pub fn after(self, duration: Duration) -> Self {
+        Self(self.0.saturating_add(u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)))
+    }
+
+    /// How long until `later`; zero if it has passed.
+    pub fn until(self, later: Self) -> Duration {
+        Duration::from_millis(later.0.saturating_sub(self.0))
+    }
+}
+
+impl fmt::Display for Timestamp {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match jiff::Timestamp::from_millisecond(i64::try_from(self.0).unwrap_or(i64::MAX)) {
+            Ok(instant) => write!(f, "{instant:.3}"),
+            Err(_) => write!(f, "{} ms", self.0),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_prints_as_rfc_3339_and_never_overflows() {
+        assert_eq!(Timestamp::from_millis(1_700_000_000_123).to_string(), "2023-11-14T22:13:20.123Z");
+        assert_eq!(Timestamp::from_millis(u64::MAX).after(Duration::MAX).as_millis(), u64::MAX);
+        assert!(Timestamp::from_millis(u64::MAX).to_string().ends_with("ms"));
+    }
+}

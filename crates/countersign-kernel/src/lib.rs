@@ -1,0 +1,2 @@
+//! outline
+pub mod ports;

@@ -1,0 +1,307 @@
+//! The store: journals, what is derived from them, and the audit, in one transaction.
+//!
+//! Every method says what a crash before and after it leaves behind, because recovery relies on it.
+
+use async_trait::async_trait;
+use countersign_core::audit::{AuditEntry, AuditRecord};
+use countersign_core::digest::Digest;
+use countersign_core::elicitation::{Decision, Elicitation};
+use countersign_core::event::{Event, Kind};
+use countersign_core::execution::Status;
+use countersign_core::grant::Grant;
+use countersign_core::ids::{ElicitationId, ExecutionId, GrantId, TokenId};
+use countersign_core::time::Timestamp;
+use countersign_sdk::{Principal, PrincipalId, SessionId, ToolPath};
+use serde::{Deserialize, Serialize};
+
+/// Where executions live.
+#[async_trait]
+pub trait Store: Send + Sync + 'static {
+    /// Makes one change, whole or not at all. `Ok` means it survives the loss of the process and of unsynced writes; a
+    /// crash before the answer leaves it either whole or absent, and the caller must look.
+    async fn commit(&self, write: Write) -> Result<Committed, StoreError>;
+
+    /// Queues a change of which nothing depends: records of reads. It becomes durable with one of the next commits; a
+    /// crash may lose it. It is refused, never dropped, where the queue is full or an earlier write failed.
+    fn commit_soon(&self, write: Write) -> Result<(), StoreError>;
+
+    /// A whole journal, in order; empty where there is no such execution.
+    async fn journal(&self, id: ExecutionId) -> Result<Vec<Event>, StoreError>;
+
+    /// One execution's row.
+    async fn execution(&self, id: ExecutionId) -> Result<Option<ExecutionRow>, StoreError>;
+
+    /// Executions, newest first.
+    async fn executions(&self, filter: ExecutionFilter, page: Page) -> Result<Listing<ExecutionRow>, StoreError>;
+
+    /// The execution that a principal started under a key of its own.
+    async fn by_key(&self, requester: &PrincipalId, key: &str) -> Result<Option<ExecutionId>, StoreError>;
+
+    /// One elicitation, open or decided.
+    async fn elicitation(&self, id: ElicitationId) -> Result<Option<ElicitationRow>, StoreError>;
+
+    /// Elicitations, oldest first.
+    async fn elicitations(&self, filter: ElicitationFilter, page: Page) -> Result<Listing<ElicitationRow>, StoreError>;
+
+    /// Open elicitations whose time is up, oldest expiry first, at most `limit`.
+    async fn due(&self, now: Timestamp, limit: usize) -> Result<Vec<(ElicitationId, ExecutionId)>, StoreError>;
+
+    /// When the next open elicitation expires.
+    async fn next_expiry(&self) -> Result<Option<Timestamp>, StoreError>;
+
+    /// The grants of a session, also spent and expired ones; revoked ones are gone.
+    async fn grants(&self, session: &SessionId) -> Result<Vec<Grant>, StoreError>;
+
+    /// One session.
+    async fn session(&self, id: &SessionId) -> Result<Option<SessionRow>, StoreError>;
+
+    /// The token with this hash, revoked or not.
+    async fn token_by_hash(&self, hash: Digest) -> Result<Option<TokenRow>, StoreError>;
+
+    /// All tokens, oldest first.
+    async fn tokens(&self) -> Result<Vec<TokenRow>, StoreError>;
+
+    /// Audit records after a number, in order, at most `limit`.
+    async fn audit(&self, after: u64, limit: usize) -> Result<Vec<AuditRecord>, StoreError>;
+}
+
+/// One change. Everything in it happens together or not at all.
+#[derive(Debug, Clone, Default)]
+pub struct Write {
+    /// What must hold for the change to happen.
+    pub require: Vec<Requirement>,
+    /// Events for one journal, with what is derived from them.
+    pub journal: Option<JournalWrite>,
+    /// Changes to grants.
+    pub grants: Vec<GrantWrite>,
+    /// A session to open; opening it again changes nothing.
+    pub session: Option<SessionRow>,
+    /// Changes to tokens.
+    pub tokens: Vec<TokenWrite>,
+    /// What the audit says of it. Records are numbered and chained in this order.
+    pub audit: Vec<AuditEntry>,
+}
+
+/// Events for one journal.
+#[derive(Debug, Clone)]
+pub struct JournalWrite {
+    /// How many events the journal has. Another number is a [`StoreError::Conflict`].
+    pub expected: u64,
+    /// The events.
+    pub events: Vec<Event>,
+    /// The execution as it is after them. A key that another execution of the same requester has is a
+    /// [`StoreError::KeyTaken`].
+    pub row: ExecutionRow,
+    /// Elicitations they opened. May be decided already.
+    pub opened: Vec<ElicitationRow>,
+    /// Elicitations they decided, opened by earlier events.
+    pub decided: Vec<(ElicitationId, Decision)>,
+}
+
+/// What must hold at the moment of the change.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Requirement {
+    /// The token exists and is not revoked; else [`StoreError::TokenRevoked`].
+    TokenLive(TokenId),
+    /// The session has fewer open elicitations than this; else [`StoreError::TooManyPending`].
+    PendingBelow {
+        /// The session.
+        session: SessionId,
+        /// The bound.
+        bound: usize,
+    },
+}
+
+/// A change to a grant.
+#[derive(Debug, Clone, PartialEq)]
+pub enum GrantWrite {
+    /// Remember an approval.
+    Give(Grant),
+    /// Use it once. One that is gone, used up, expired at `now`, or given with a token since revoked is a [`StoreError::GrantGone`].
+    Use {
+        /// The grant.
+        id: GrantId,
+        /// The moment of use.
+        now: Timestamp,
+    },
+    /// Forget one. Forgetting what is not there changes nothing.
+    Revoke(GrantId),
+    /// Forget all of a session.
+    Clear(SessionId),
+}
+
+/// A change to a token.
+#[derive(Debug, Clone, PartialEq)]
+pub enum TokenWrite {
+    /// Add one.
+    Create(TokenRow),
+    /// Revoke one, from this moment on. Revoking again changes nothing.
+    Revoke {
+        /// The token.
+        id: TokenId,
+        /// When.
+        at: Timestamp,
+    },
+}
+
+/// What a change got.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Committed {
+    /// The number of its last audit record; of the last record there is where it had none.
+    pub audit_seq: u64,
+}
+
+/// An execution, for lists and recovery.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ExecutionRow {
+    /// Its id.
+    pub id: ExecutionId,
+    /// What it is.
+    pub kind: Kind,
+    /// Where it stands.
+    pub status: Status,
+    /// Its session.
+    pub session: SessionId,
+    /// Who asked for it.
+    pub requester: PrincipalId,
+    /// The tool of its first call.
+    pub tool: Option<ToolPath>,
+    /// The caller's own key.
+    pub key: Option<String>,
+    /// When it was accepted.
+    pub created_at: Timestamp,
+    /// When it last changed.
+    pub updated_at: Timestamp,
+}
+
+/// An elicitation, for inboxes and deciders.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ElicitationRow {
+    /// The question.
+    pub elicitation: Elicitation,
+    /// The execution that asks.
+    pub execution: ExecutionId,
+    /// Its session.
+    pub session: SessionId,
+    /// Who wants it.
+    pub requester: PrincipalId,
+    /// When it was asked.
+    pub asked_at: Timestamp,
+    /// How it ended, if it did.
+    pub decision: Option<Decision>,
+}
+
+/// The scope of one conversation.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct SessionRow {
+    /// Its id.
+    pub id: SessionId,
+    /// Whose it is.
+    pub principal: PrincipalId,
+    /// The client program, as it calls itself.
+    pub client: String,
+    /// When it was opened.
+    pub opened_at: Timestamp,
+}
+
+/// A token. The secret itself is nowhere.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct TokenRow {
+    /// Its id.
+    pub id: TokenId,
+    /// SHA-256 of the secret.
+    pub hash: Digest,
+    /// What people call it.
+    pub name: String,
+    /// Who acts with it.
+    pub principal: Principal,
+    /// When it was made.
+    pub created_at: Timestamp,
+    /// When it was revoked, if it was.
+    pub revoked_at: Option<Timestamp>,
+}
+
+/// Which executions.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct ExecutionFilter {
+    /// Only these; empty means all.
+    pub status: Vec<Status>,
+    /// Only this requester's.
+    pub requester: Option<PrincipalId>,
+}
+
+/// Which elicitations.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct ElicitationFilter {
+    /// Only those nobody has decided.
+    pub open_only: bool,
+    /// Only this execution's.
+    pub execution: Option<ExecutionId>,
+    /// Only those bound to this digest: earlier decisions on the same thing.
+    pub digest: Option<Digest>,
+}
+
+/// A part of a list. A cursor is opaque, from an earlier [`Listing`]; a foreign one is a [`StoreError::BadCursor`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Page {
+    /// Where to go on.
+    pub cursor: Option<String>,
+    /// How many at most; the store may give fewer, never more than 1,000.
+    pub limit: usize,
+}
+
+impl Page {
+    /// The first so many.
+    pub fn first(limit: usize) -> Self {
+        Self { cursor: None, limit }
+    }
+}
+
+/// A part of a list, and where to go on.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Listing<T> {
+    /// The items.
+    pub items: Vec<T>,
+    /// Where to go on; nothing at the end.
+    pub next: Option<String>,
+}
+
+/// Why the store did not do it.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// The journal is not where the writer thought; nothing was changed.
+    #[error("the journal has {actual} events, the writer expected {expected}")]
+    Conflict {
+        /// What the writer expected.
+        expected: u64,
+        /// What there is.
+        actual: u64,
+    },
+    /// The requester has another execution under this key; nothing was changed.
+    #[error("the key belongs to {0}")]
+    KeyTaken(ExecutionId),
+    /// The grant cannot be used; nothing was changed.
+    #[error("the grant {0} is gone, used up or expired")]
+    GrantGone(GrantId),
+    /// A token that the change relies on is revoked or unknown; nothing was changed.
+    #[error("the token {0} is revoked")]
+    TokenRevoked(TokenId),
+    /// The session has as many open elicitations as it may; nothing was changed.
+    #[error("the session has {bound} open elicitations, which is the bound")]
+    TooManyPending {
+        /// The bound.
+        bound: usize,
+    },
+    /// The cursor is not one of ours.
+    #[error("the cursor is not from an earlier page")]
+    BadCursor,
+    /// The queue of writes is full; nothing was changed.
+    #[error("the store has more to write than it can; try again shortly")]
+    Overloaded,
+    /// The data is not what this build wrote.
+    #[error("stored data is unreadable: {0}")]
+    Corrupt(String),
+    /// The medium failed. Whether the change happened is unknown until it is looked at.
+    #[error("the store is unavailable")]
+    Unavailable(#[source] Box<dyn std::error::Error + Send + Sync>),
+}

@@ -1,0 +1,176 @@
+//! What a handler can reach while it runs.
+//!
+//! [`Ctx`] is a cheap handle; behind it stands a [`CtxHost`], which the kernel implements. Nothing here performs an
+//! effect by itself.
+
+use std::sync::Arc;
+
+use futures_util::future::BoxFuture;
+use secrecy::SecretString;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use crate::ask::Confirm;
+use crate::{AskReply, AskRequest, Principal, Question, SessionId, ToolError, ToolErrorCode, ToolPath};
+
+/// A handler's view of the call it serves.
+#[derive(Clone)]
+pub struct Ctx {
+    facts: Arc<CallFacts>,
+    host: Arc<dyn CtxHost>,
+}
+
+/// The fixed facts of one call.
+#[derive(Debug, Clone)]
+pub struct CallFacts {
+    /// The tool being run.
+    pub path: ToolPath,
+    /// The execution the call belongs to, `exec_…`.
+    pub execution_id: String,
+    /// Who called.
+    pub principal: Principal,
+    /// The conversation the call belongs to.
+    pub session: SessionId,
+    /// The same for every attempt at this call: pass it to upstreams that know idempotency keys.
+    pub idempotency_key: String,
+}
+
+/// The port behind [`Ctx`]: what whoever runs a handler must provide.
+pub trait CtxHost: Send + Sync {
+    /// Puts a question to a person and waits, for as long as it takes.
+    fn ask(&self, request: AskRequest) -> BoxFuture<'_, Result<AskReply, ToolError>>;
+    /// The caller's token for a declared provider.
+    fn token<'a>(&'a self, provider: &'a str) -> BoxFuture<'a, Result<SecretString, ToolError>>;
+    /// The recorded value of the next step of this name, if it ran before.
+    fn step_recorded<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<Option<Value>, ToolError>>;
+    /// Records the value of a step that just ran, durably.
+    fn record_step<'a>(&'a self, name: &'a str, value: Value) -> BoxFuture<'a, Result<(), ToolError>>;
+    /// Keeps a log line with the call.
+    fn log(&self, level: LogLevel, message: &str, fields: Value);
+    /// Completes when the execution is cancelled.
+    fn cancelled(&self) -> BoxFuture<'_, ()>;
+}
+
+/// How much a log line matters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum LogLevel {
+    /// For whoever debugs the tool.
+    Debug,
+    /// Normal progress.
+    Info,
+    /// Something odd that did not stop the tool.
+    Warn,
+    /// Something that did.
+    Error,
+}
+
+impl Ctx {
+    /// Made by whoever runs the handler.
+    pub fn new(facts: CallFacts, host: Arc<dyn CtxHost>) -> Self {
+        Self { facts: Arc::new(facts), host }
+    }
+
+    /// Asks a person; see [`Approval`](crate::Approval) and [`Form`](crate::Form). Ask before you change anything: after
+    /// a crash the handler starts anew and its recorded answers are given at once.
+    pub async fn elicit<Q: Question>(&self, question: Q) -> Result<Q::Answer, ToolError> {
+        let reply = self.host.ask(question.request()?).await?;
+        question.answer(reply)
+    }
+
+    /// Asks yes or no. True only on an explicit yes: decline, cancel, expiry and nobody reachable are all false.
+    pub async fn confirm(&self, question: impl Into<String>) -> Result<bool, ToolError> {
+        match self.elicit(Confirm(question.into())).await {
+            Err(e) if *e.code() == ToolErrorCode::ElicitationNotAvailable => Ok(false),
+            answer => answer,
+        }
+    }
+
+    /// Does a piece of work once: its value is journaled, and after a crash the recorded value is given instead of
+    /// running it again. Steps are matched by name, and by order where a name repeats.
+    pub async fn step<T, F>(&self, name: &str, work: F) -> Result<T, ToolError>
+    where
+        T: Serialize + DeserializeOwned,
+        F: AsyncFnOnce() -> Result<T, ToolError>,
+    {
+        if let Some(recorded) = self.host.step_recorded(name).await? {
+            return Ok(serde_json::from_value(recorded)?);
+        }
+        let value = work().await?;
+        self.host.record_step(name, serde_json::to_value(&value)?).await?;
+        Ok(value)
+    }
+
+    /// Access to the caller's credentials.
+    pub fn auth(&self) -> Auth<'_> {
+        Auth(&*self.host)
+    }
+
+    /// A structured logger scoped to this call.
+    pub fn logger(&self) -> Logger<'_> {
+        Logger(&*self.host)
+    }
+
+    /// Who called.
+    pub fn principal(&self) -> &Principal {
+        &self.facts.principal
+    }
+
+    /// The conversation the call belongs to.
+    pub fn session(&self) -> &SessionId {
+        &self.facts.session
+    }
+
+    /// The execution the call belongs to.
+    pub fn execution_id(&self) -> &str {
+        &self.facts.execution_id
+    }
+
+    /// The same for every attempt at this call.
+    pub fn idempotency_key(&self) -> &str {
+        &self.facts.idempotency_key
+    }
+
+    /// The tool being run.
+    pub fn path(&self) -> &ToolPath {
+        &self.facts.path
+    }
+
+    /// Completes when the execution is cancelled; a long handler selects on it.
+    pub async fn cancelled(&self) {
+        self.host.cancelled().await;
+    }
+}
+
+/// The caller's credentials.
+pub struct Auth<'a>(&'a dyn CtxHost);
+
+impl Auth<'_> {
+    /// The caller's token for a provider that the plugin declares.
+    pub async fn token(&self, provider: &str) -> Result<SecretString, ToolError> {
+        self.0.token(provider).await
+    }
+}
+
+/// Logs with the call.
+pub struct Logger<'a>(&'a dyn CtxHost);
+
+impl Logger<'_> {
+    /// For whoever debugs the tool.
+    pub fn debug(&self, message: &str, fields: Value) {
+        self.0.log(LogLevel::Debug, message, fields);
+    }
+    /// Normal progress.
+    pub fn info(&self, message: &str, fields: Value) {
+        self.0.log(LogLevel::Info, message, fields);
+    }
+    /// Something odd.
+    pub fn warn(&self, message: &str, fields: Value) {
+        self.0.log(LogLevel::Warn, message, fields);
+    }
+    /// Something that failed.
+    pub fn error(&self, message: &str, fields: Value) {
+        self.0.log(LogLevel::Error, message, fields);
+    }
+}

@@ -1,0 +1,204 @@
+//! Plugins: tools with the auth providers they need.
+
+use std::collections::HashSet;
+
+use crate::{IdError, Tool};
+
+/// A named group of tools.
+pub struct Plugin {
+    id: String,
+    name: String,
+    description: String,
+    version: String,
+    providers: Vec<AuthProvider>,
+    tools: Vec<Tool>,
+}
+
+/// A way to get the caller's credentials for some outside system.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AuthProvider {
+    /// The id that tools and `ctx.auth().token(…)` name.
+    pub id: String,
+    /// How the credential is obtained.
+    pub kind: AuthKind,
+}
+
+/// How a credential is obtained.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum AuthKind {
+    /// An OAuth 2 access token.
+    OAuth2 {
+        /// What the token must be good for.
+        scopes: Vec<String>,
+    },
+    /// A key that somebody pasted in.
+    ApiKey,
+}
+
+impl AuthProvider {
+    /// An OAuth 2 provider.
+    pub fn oauth2(id: impl Into<String>) -> Self {
+        Self { id: id.into(), kind: AuthKind::OAuth2 { scopes: Vec::new() } }
+    }
+
+    /// A provider whose credential is one key.
+    pub fn api_key(id: impl Into<String>) -> Self {
+        Self { id: id.into(), kind: AuthKind::ApiKey }
+    }
+
+    /// What the token must be good for. Means nothing for an API key.
+    #[must_use]
+    pub fn scopes<S: Into<String>>(mut self, wanted: impl IntoIterator<Item = S>) -> Self {
+        if let AuthKind::OAuth2 { scopes } = &mut self.kind {
+            scopes.extend(wanted.into_iter().map(Into::into));
+        }
+        self
+    }
+}
+
+/// What is wrong with a plugin. All of it is reported at once.
+#[derive(Debug, thiserror::Error)]
+pub enum PluginError {
+    /// The plugin's id is no id.
+    #[error("the plugin's id is unusable: {0}")]
+    Id(#[from] IdError),
+    /// A tool's path breaks the rule.
+    #[error("{0}")]
+    Path(#[from] crate::PathError),
+    /// Two tools with one path.
+    #[error("the path \"{0}\" is taken by another tool; paths are unique")]
+    DuplicatePath(String),
+    /// A tool without a name or description.
+    #[error("tool \"{path}\" has no {missing}; people decide by it, so say something")]
+    Missing {
+        /// The tool.
+        path: String,
+        /// Which field.
+        missing: &'static str,
+    },
+    /// A tool that names a provider the plugin does not declare.
+    #[error("tool \"{path}\" uses the auth provider \"{provider}\", which the plugin does not declare; add .auth(AuthProvider::…(\"{provider}\"))")]
+    UndeclaredProvider {
+        /// The tool.
+        path: String,
+        /// The provider it names.
+        provider: String,
+    },
+    /// A type that makes no usable schema.
+    #[error("tool \"{path}\": {problem}")]
+    Schema {
+        /// The tool.
+        path: String,
+        /// What is wrong.
+        problem: String,
+    },
+}
+
+impl Plugin {
+    /// Starts a plugin: a stable id, a name and what it provides.
+    pub fn new(id: impl Into<String>, name: impl Into<String>, description: impl Into<String>) -> Self {
+        Self {
+            id: id.into(),
+            name: name.into(),
+            description: description.into(),
+            version: "0".into(),
+            providers: Vec::new(),
+            tools: Vec::new(),
+        }
+    }
+
+    /// The version of the code behind the tools. It is part of every fingerprint: a change voids pending approvals.
+    #[must_use]
+    pub fn version(mut self, version: impl Into<String>) -> Self {
+        self.version = version.into();
+        self
+    }
+
+    /// Declares an auth provider that the tools may use.
+    #[must_use]
+    pub fn auth(mut self, provider: AuthProvider) -> Self {
+        self.providers.push(provider);
+        self
+    }
+
+    /// Adds a tool.
+    #[must_use]
+    pub fn tool(mut self, tool: Tool) -> Self {
+        self.tools.push(tool);
+        self
+    }
+
+    /// The stable id.
+    pub fn id(&self) -> &str {
+        &self.id
+    }
+
+    /// The name people see.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// What it provides.
+    pub fn description(&self) -> &str {
+        &self.description
+    }
+
+    /// The version of the code behind the tools.
+    pub fn code_version(&self) -> &str {
+        &self.version
+    }
+
+    /// The declared providers.
+    pub fn providers(&self) -> &[AuthProvider] {
+        &self.providers
+    }
+
+    /// The tools.
+    pub fn tools(&self) -> &[Tool] {
+        &self.tools
+    }
+
+    /// Takes the tools out, to register them.
+    pub fn into_tools(self) -> Vec<Tool> {
+        self.tools
+    }
+
+    /// Everything that is wrong with the plugin, at once.
+    pub fn check(&self) -> Result<(), Vec<PluginError>> {
+        let mut errors = Vec::new();
+        if let Err(e) = crate::PrincipalId::parse(&self.id) {
+            errors.push(e.into());
+        }
+        let mut seen = HashSet::new();
+        for tool in &self.tools {
+            self.check_tool(tool, &mut errors);
+            if !seen.insert(&tool.definition().path) {
+                errors.push(PluginError::DuplicatePath(tool.definition().path.clone()));
+            }
+        }
+        if errors.is_empty() { Ok(()) } else { Err(errors) }
+    }
+
+    fn check_tool(&self, tool: &Tool, errors: &mut Vec<PluginError>) {
+        let definition = tool.definition();
+        let path = definition.path.clone();
+        if let Err(e) = tool.path() {
+            errors.push(e.clone().into());
+        }
+        for (missing, text) in [("name", &definition.name), ("description", &definition.description)] {
+            if text.trim().is_empty() {
+                errors.push(PluginError::Missing { path: path.clone(), missing });
+            }
+        }
+        if let Some(provider) = &definition.auth_provider
+            && !self.providers.iter().any(|p| p.id == *provider)
+        {
+            errors.push(PluginError::UndeclaredProvider { path: path.clone(), provider: provider.clone() });
+        }
+        for schema in [tool.input_schema(), tool.output_schema()] {
+            if let Err(e) = schema {
+                errors.push(PluginError::Schema { path: path.clone(), problem: e.to_string() });
+            }
+        }
+    }
+}

@@ -1,0 +1,260 @@
+//! Tools and the builder that makes them.
+//!
+//! The builder's type remembers whether the tool is destructive. [`ToolBuilder<Safe>`] takes a handler of the bare input;
+//! after [`destructive`](ToolBuilder::destructive) the handler must take [`Approved`] input, and a bare one does not
+//! compile.
+
+use std::future::Future;
+use std::sync::Arc;
+
+use futures_util::future::{BoxFuture, FutureExt};
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use crate::permit::Permit;
+use crate::{
+    Approved, Ctx, Effects, PathError, Remember, Schema, SchemaError, ToolError, ToolErrorCode, ToolPath,
+    UnknownProperties, Violation,
+};
+
+type Handler = dyn Fn(Ctx, Permit, Value) -> BoxFuture<'static, Result<Value, ToolError>> + Send + Sync;
+type Message = dyn Fn(&Value) -> Result<String, ToolError> + Send + Sync;
+
+/// A tool, ready to be registered with a plugin.
+pub struct Tool {
+    definition: Definition,
+    path: Result<ToolPath, PathError>,
+    input: Result<Schema, SchemaError>,
+    output: Result<Schema, SchemaError>,
+    message: Option<Box<Message>>,
+    handler: Arc<Handler>,
+}
+
+/// What can be known of a tool without running it.
+#[derive(Debug, Clone)]
+pub struct Definition {
+    /// The path as the author wrote it.
+    pub path: String,
+    /// Human-readable name.
+    pub name: String,
+    /// What it does, when to use it, what it returns.
+    pub description: String,
+    /// What it does to the world.
+    pub effects: Effects,
+    /// The auth provider it uses.
+    pub auth_provider: Option<String>,
+    /// Whether a service account may call it.
+    pub service_account_allowed: bool,
+    /// How long an approval counts, where the author says so.
+    pub remember: Option<Remember>,
+}
+
+impl Tool {
+    /// Starts a tool. The path is checked when the tool is registered.
+    #[expect(clippy::new_ret_no_self, reason = "the seed's name for starting a definition; a tool exists once it has a handler")]
+    pub fn new(path: impl Into<String>) -> ToolBuilder<Safe> {
+        let definition = Definition {
+            path: path.into(),
+            name: String::new(),
+            description: String::new(),
+            effects: Effects::default(),
+            auth_provider: None,
+            service_account_allowed: false,
+            remember: None,
+        };
+        ToolBuilder { definition, unknown: UnknownProperties::default(), class: Safe }
+    }
+
+    /// What can be known of it without running it.
+    pub fn definition(&self) -> &Definition {
+        &self.definition
+    }
+
+    /// The checked path.
+    pub fn path(&self) -> Result<&ToolPath, &PathError> {
+        self.path.as_ref()
+    }
+
+    /// The input schema, or why the input type cannot be one.
+    pub fn input_schema(&self) -> Result<&Schema, &SchemaError> {
+        self.input.as_ref()
+    }
+
+    /// The output schema, or why the output type cannot be one.
+    pub fn output_schema(&self) -> Result<&Schema, &SchemaError> {
+        self.output.as_ref()
+    }
+
+    /// Checks input and fills in defaults; every violation at once.
+    pub fn admit(&self, input: Value) -> Result<Value, Vec<Violation>> {
+        self.input.as_ref().map_err(broken)?.admit(input)
+    }
+
+    /// Checks output.
+    pub fn check_output(&self, output: &Value) -> Result<(), Vec<Violation>> {
+        self.output.as_ref().map_err(broken)?.validate(output)
+    }
+
+    /// The question for the person, from admitted input; none for a tool that is not destructive.
+    pub fn message(&self, input: &Value) -> Option<Result<String, ToolError>> {
+        self.message.as_ref().map(|message| message(input))
+    }
+
+    /// Runs the handler. Only the kernel has a [`Permit`] to offer.
+    pub fn run(&self, ctx: Ctx, permit: Permit, input: Value) -> BoxFuture<'static, Result<Value, ToolError>> {
+        (self.handler)(ctx, permit, input)
+    }
+}
+
+fn broken(error: &SchemaError) -> Vec<Violation> {
+    vec![Violation { at: String::new(), problem: error.to_string() }]
+}
+
+/// The tool reads; its handler takes the bare input.
+#[derive(Debug)]
+pub struct Safe;
+
+/// The tool destroys, sends or overwrites; its handler takes [`Approved`] input.
+pub struct Destructive<I> {
+    message: Box<dyn Fn(&I) -> String + Send + Sync>,
+}
+
+/// A tool in the making.
+#[must_use = "a tool exists once it has a handler"]
+pub struct ToolBuilder<Class> {
+    definition: Definition,
+    unknown: UnknownProperties,
+    class: Class,
+}
+
+impl<Class> ToolBuilder<Class> {
+    /// Human-readable name.
+    pub fn name(mut self, name: impl Into<String>) -> Self {
+        self.definition.name = name.into();
+        self
+    }
+
+    /// What it does, when to use it, what it returns.
+    pub fn describe(mut self, description: impl Into<String>) -> Self {
+        self.definition.description = description.into();
+        self
+    }
+
+    /// Running it twice with the same idempotency key is the same as running it once.
+    pub fn idempotent(mut self) -> Self {
+        self.definition.effects.idempotent = true;
+        self
+    }
+
+    /// It reaches systems outside the gateway's own.
+    pub fn open_world(mut self) -> Self {
+        self.definition.effects.open_world = true;
+        self
+    }
+
+    /// The auth provider it uses; the plugin must declare it.
+    pub fn auth_provider(mut self, provider: impl Into<String>) -> Self {
+        self.definition.auth_provider = Some(provider.into());
+        self
+    }
+
+    /// Lets service accounts call it.
+    pub fn service_account_allowed(mut self) -> Self {
+        self.definition.service_account_allowed = true;
+        self
+    }
+
+    /// How long an approval counts.
+    pub fn remember(mut self, remember: Remember) -> Self {
+        self.definition.remember = Some(remember);
+        self
+    }
+
+    /// What becomes of input properties that the type does not know; refused where nothing is said.
+    pub fn unknown_properties(mut self, unknown: UnknownProperties) -> Self {
+        self.unknown = unknown;
+        self
+    }
+
+    fn finish<I, O>(self, message: Option<Box<Message>>, handler: Arc<Handler>) -> Tool
+    where
+        I: JsonSchema,
+        O: JsonSchema,
+    {
+        Tool {
+            path: ToolPath::parse(&self.definition.path),
+            input: Schema::for_input::<I>(self.unknown),
+            output: Schema::for_output::<O>(),
+            definition: self.definition,
+            message,
+            handler,
+        }
+    }
+}
+
+impl ToolBuilder<Safe> {
+    /// Declares the tool destructive. `message` is what the person reads; it is made from the checked input.
+    pub fn destructive<I>(mut self, message: impl Fn(&I) -> String + Send + Sync + 'static) -> ToolBuilder<Destructive<I>> {
+        self.definition.effects.destructive = true;
+        ToolBuilder {
+            definition: self.definition,
+            unknown: self.unknown,
+            class: Destructive { message: Box::new(message) },
+        }
+    }
+
+    /// Finishes a tool that only reads.
+    pub fn handler<I, O, F, Fut>(self, handler: F) -> Tool
+    where
+        I: DeserializeOwned + JsonSchema + Send + 'static,
+        O: Serialize + JsonSchema + 'static,
+        F: Fn(Ctx, I) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<O, ToolError>> + Send + 'static,
+    {
+        let erased: Arc<Handler> = Arc::new(move |ctx, _permit, input| match serde_json::from_value::<I>(input) {
+            Ok(input) => handler(ctx, input).map(serialised).boxed(),
+            Err(cause) => async move { Err(unreadable(&cause)) }.boxed(),
+        });
+        self.finish::<I, O>(None, erased)
+    }
+}
+
+impl<I> ToolBuilder<Destructive<I>>
+where
+    I: DeserializeOwned + JsonSchema + Send + 'static,
+{
+    /// Finishes a destructive tool.
+    pub fn handler<O, F, Fut>(self, handler: F) -> Tool
+    where
+        O: Serialize + JsonSchema + 'static,
+        F: Fn(Ctx, Approved<I>) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<O, ToolError>> + Send + 'static,
+    {
+        let erased: Arc<Handler> = Arc::new(move |ctx, permit, input| {
+            let Some(authority) = permit.authority else {
+                return async { Err(ToolError::denied("This tool is destructive and nobody approved the call.")) }.boxed();
+            };
+            match serde_json::from_value::<I>(input) {
+                Ok(input) => handler(ctx, Approved::new(input, authority)).map(serialised).boxed(),
+                Err(cause) => async move { Err(unreadable(&cause)) }.boxed(),
+            }
+        });
+        let ask = self.class.message;
+        let message: Box<Message> = Box::new(move |input| {
+            let input: I = serde_json::from_value(input.clone()).map_err(|e| unreadable(&e))?;
+            Ok(ask(&input))
+        });
+        ToolBuilder { definition: self.definition, unknown: self.unknown, class: Safe }.finish::<I, O>(Some(message), erased)
+    }
+}
+
+fn serialised<O: Serialize>(result: Result<O, ToolError>) -> Result<Value, ToolError> {
+    Ok(serde_json::to_value(result?)?)
+}
+
+fn unreadable(cause: &serde_json::Error) -> ToolError {
+    let message = format!("The input does not fit the tool's type: {cause}");
+    ToolError::coded(ToolErrorCode::InvalidParams, message)
+}

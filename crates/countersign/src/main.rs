@@ -1,0 +1,2 @@
+//! outline
+fn main() {}

@@ -1,0 +1,37 @@
+//! All rules. A new one is a module here and a line in [`check`] or [`SOURCE_RULES`].
+
+mod architecture;
+mod bool_parameters;
+mod file_length;
+mod function_length;
+mod layering;
+mod leftovers;
+mod lint_exceptions;
+mod module_docs;
+mod names;
+mod permit_door;
+
+use super::repository::Repository;
+use super::source::SourceFile;
+use super::violation::Violation;
+
+/// Rules that need to see only one file at a time.
+const SOURCE_RULES: &[fn(&SourceFile) -> Vec<Violation>] = &[
+    bool_parameters::check,
+    file_length::check,
+    function_length::check,
+    leftovers::check,
+    lint_exceptions::check,
+    module_docs::check,
+    names::check,
+    permit_door::check,
+];
+
+pub(super) fn check(repository: &Repository) -> Vec<Violation> {
+    let mut violations: Vec<Violation> = repository.manifests.iter().flat_map(layering::check).collect();
+    violations.extend(architecture::check(repository.architecture.as_deref(), &repository.manifests));
+    for source in &repository.sources {
+        violations.extend(SOURCE_RULES.iter().flat_map(|rule| rule(source)));
+    }
+    violations
+}
