@@ -130,7 +130,7 @@ impl AuditEntry {
     fn fill(&mut self, execution: &Execution, body: &EventBody) {
         match body {
             EventBody::Started(started) => {
-                self.by = Some(started.requester.clone());
+                self.by = Some(started.requester.id.clone());
                 self.detail = format!("session {}", started.session);
             }
             EventBody::CallIssued(issued) => {

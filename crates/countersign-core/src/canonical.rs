@@ -44,6 +44,11 @@ impl Canonical {
 pub struct Verbatim(Arc<str>);
 
 impl Verbatim {
+    /// The value `null`.
+    pub fn null() -> Self {
+        Self("null".into())
+    }
+
     /// Keeps a value, if it is within the bounds of size and depth.
     pub fn of(value: &Value) -> Result<Self, BoundsError> {
         bounds::check_size(value)?;

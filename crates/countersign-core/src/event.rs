@@ -3,7 +3,7 @@
 //! A stored event is `{"v":1,"at":…,"event":{"name":{…}}}`. The form is golden-tested: what an older version wrote, a
 //! newer one reads. Fields are added with a default, never renamed.
 
-use countersign_sdk::{Effects, PrincipalId, SessionId, ToolPath};
+use countersign_sdk::{Effects, Principal, PrincipalId, SessionId, ToolPath};
 use serde::ser::SerializeStruct;
 use serde::{Deserialize, Serialize, Serializer};
 
@@ -105,8 +105,8 @@ pub struct Started {
     pub kind: Kind,
     /// The session it runs in.
     pub session: SessionId,
-    /// Who asked for it.
-    pub requester: PrincipalId,
+    /// Who asked for it, with the roles of that moment.
+    pub requester: Principal,
     /// The token they used; it must still be good when something starts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub token: Option<TokenId>,

@@ -1,2 +1,51 @@
-//! outline
+//! The async shell around the core: it performs what the state machine says is to be done, and records it first.
+//!
+//! [`Gateway`] is the façade; [`ElicitationEngine`] is the gate alone, for programs that run their tools themselves.
+//! What is deliberately absent: wire formats, HTTP, files and SQL. Those stand behind the [`ports`].
+//!
+//! Three files to read first: `drive.rs` (the one loop of effects), `handler.rs` (the one place that starts a handler)
+//! and `decide.rs` (how a person's word becomes a fact).
+
 pub mod ports;
+
+mod accept;
+mod cancel;
+mod catalog;
+mod decide;
+mod drive;
+mod engine;
+mod error;
+mod events;
+mod expiry;
+mod gateway;
+mod grants;
+mod handler;
+mod hooks;
+mod journal;
+mod kernel;
+mod live;
+mod questions;
+mod recovery;
+mod redaction;
+mod result;
+mod search;
+mod sessions;
+mod settings;
+mod settle;
+mod tokens;
+mod wait;
+
+pub use catalog::{Catalog, CatalogTool};
+pub use decide::{Answer, Decide, Receipt, Target};
+pub use engine::{ElicitationEngine, GateError, Passage};
+pub use error::{CallError, CancelError, DecideError, GatewayError, SettleError};
+pub use events::{GatewayEvent, GatewayEventKind};
+pub use gateway::{BuildError, Gateway, GatewayBuilder};
+pub use hooks::{HookCall, HookError, HookVerdict, PostHook, PreHook};
+pub use result::{CallSummary, ExecutionResult, LogLine, Pending};
+pub use search::Hit;
+pub use sessions::SessionError;
+pub use settings::{People, Settings};
+pub use tokens::{Minted, TokenError};
+
+pub use accept::{CallRequest, Caller, Patience};

@@ -6,6 +6,8 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
+use crate::Violation;
+
 /// The most properties one form may have.
 const MAX_FORM_PROPERTIES: usize = 50;
 
@@ -81,6 +83,20 @@ impl FormSchema {
     /// The schema as JSON.
     pub fn as_value(&self) -> &Value {
         &self.0
+    }
+
+    /// Checks an answer; every violation at once. Fields that nobody asked for are violations too.
+    pub fn check(&self, answer: &Value) -> Result<(), Vec<Violation>> {
+        let mut closed = self.0.clone();
+        closed["additionalProperties"] = json!(false);
+        let validator = jsonschema::draft202012::options().should_validate_formats(true).build(&closed);
+        let validator = validator.map_err(|e| vec![Violation { at: String::new(), problem: e.to_string() }])?;
+        let violations: Vec<Violation> = validator
+            .iter_errors(answer)
+            .take(MAX_FORM_PROPERTIES)
+            .map(|e| Violation { at: e.instance_path().to_string(), problem: e.to_string() })
+            .collect();
+        if violations.is_empty() { Ok(()) } else { Err(violations) }
     }
 }
 

@@ -10,7 +10,7 @@ mod call;
 mod next;
 mod permit;
 
-use countersign_sdk::{PrincipalId, SessionId};
+use countersign_sdk::{Principal, SessionId};
 
 pub use apply::ApplyError;
 pub use call::{Call, Phase, Run, Step};
@@ -140,8 +140,8 @@ impl Execution {
         &self.facts.session
     }
 
-    /// Who asked for it.
-    pub fn requester(&self) -> &PrincipalId {
+    /// Who asked for it, with the roles of that moment.
+    pub fn requester(&self) -> &Principal {
         &self.facts.requester
     }
 
@@ -220,14 +220,15 @@ impl Execution {
         unsettled().next().is_some() && unsettled().all(|call| self.call_waits(call))
     }
 
-    /// A call waits for people when its gate's question is open, or when its handler has a question open and every
-    /// earlier answer has been given to it.
+    /// A call waits for people when its gate's question is open, or when its handler has a question open, every answer
+    /// so far has been given to it, and it could be dropped here without leaving doubt.
     fn call_waits(&self, call: &Call) -> bool {
         let mine = || self.asked.iter().filter(|a| a.elicitation.call == call.no);
         match call.phase() {
             Phase::Asked { .. } => true,
             Phase::Running(_) => {
-                mine().any(|a| a.state == AskedState::Open) && !mine().any(|a| matches!(a.state, AskedState::Decided(_)))
+                let unused = mine().any(|a| matches!(a.state, AskedState::Decided(_)));
+                mine().any(|a| a.state == AskedState::Open) && !unused && !call.would_be_in_doubt()
             }
             _ => false,
         }

@@ -132,7 +132,7 @@ impl Execution {
             tool: &call.path,
             fingerprint,
             args: &call.args,
-            requester: &self.facts.requester,
+            requester: &self.facts.requester.id,
             session: &self.facts.session,
             policy_version,
         }

@@ -1,1 +1,151 @@
-//! outline
+//! Policy: which calls run, which wait for a person, which are refused.
+//!
+//! Promises. The first rule that matches decides. Where none does, what only reads is allowed and what is destructive
+//! asks. Where a rule cannot be evaluated the call is denied (R2), never passed on to the next rule. Rules that do not
+//! parse, do not fit together or contradict their own examples do not load at all. Deciding is pure: no clock, no
+//! randomness, no I/O; `decide` and `explain` are the same walk.
+//!
+//! Read [`Policy::decide`] first; `load` is how rules come to be, `predicate` how their `when` is evaluated.
+
+mod duration;
+mod errors;
+mod example;
+mod explain;
+mod load;
+mod near;
+mod pattern;
+mod predicate;
+mod rule;
+mod verdict;
+
+use std::fmt;
+use std::sync::Arc;
+
+use countersign_sdk::{Effects, Principal, SessionId, ToolPath};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+pub use duration::{DurationError, MAX_DURATION_DAYS, parse_duration};
+pub use errors::{PolicyError, PolicyErrors};
+pub use explain::{Explanation, RuleOutcome, RuleReport};
+pub use load::{MAX_REASON_BYTES, MAX_RULES};
+pub use pattern::{MAX_PATTERN_SEGMENTS, PathPattern, PatternError};
+pub use predicate::{MAX_WHEN_BYTES, Predicate};
+pub use rule::{Effect, Rule};
+pub use verdict::{Verdict, VerdictSource};
+
+use crate::digest::Digest;
+use predicate::Facts;
+
+/// The rules of one configuration, ready to decide. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Policy {
+    inner: Arc<Inner>,
+}
+
+/// The call that is decided on.
+#[derive(Clone, Copy, Debug)]
+pub struct Subject<'a> {
+    /// The tool.
+    pub path: &'a ToolPath,
+    /// What it does to the world.
+    pub effects: Effects,
+    /// Where it comes from.
+    pub source: &'a str,
+    /// The arguments, as they would run.
+    pub args: &'a Value,
+    /// Who calls.
+    pub principal: &'a Principal,
+    /// In which session.
+    pub session: &'a SessionId,
+}
+
+/// A digest of all that the rules say, in their order. Comments, layout and examples do not count.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct PolicyVersion(Digest);
+
+impl Policy {
+    /// Reads the `[[rule]]` tables of a `countersign.toml`. Every other top-level key is somebody else's to check.
+    pub fn from_toml(text: &str) -> Result<Self, PolicyErrors> {
+        let rules = load::read_rules(text)?;
+        Ok(Self::of(rules))
+    }
+
+    /// What the rules say, as one digest.
+    pub fn version(&self) -> &PolicyVersion {
+        &self.inner.version
+    }
+
+    /// What is to become of this call.
+    pub fn decide(&self, subject: &Subject<'_>) -> Verdict {
+        self.walk(subject, |_, _| {})
+    }
+
+    /// The same, with what became of every rule.
+    pub fn explain(&self, subject: &Subject<'_>) -> Explanation {
+        let mut rules = Vec::with_capacity(self.rules().len());
+        let verdict = self.walk(subject, |rule, outcome| rules.push(RuleReport::of(rule, outcome.clone())));
+        let reached = rules.len();
+        let rest = self.rules().iter().skip(reached);
+        rules.extend(rest.map(|rule| RuleReport::of(rule, RuleOutcome::NotReached)));
+        Explanation { path: subject.path.clone(), rules, verdict }
+    }
+
+    /// The rules, in the order of the file.
+    pub fn rules(&self) -> &[Rule] {
+        &self.inner.rules
+    }
+
+    fn of(rules: Vec<Rule>) -> Self {
+        let meaning = Value::Array(rules.iter().map(Rule::meaning).collect());
+        // Rules hold no number that has no canonical form; if one ever did, serde_json's order is as stable.
+        let text = serde_json_canonicalizer::to_string(&meaning).unwrap_or_else(|_| meaning.to_string());
+        Self { inner: Arc::new(Inner { rules, version: PolicyVersion(Digest::of(text.as_bytes())) }) }
+    }
+
+    /// The one way to a verdict.
+    fn walk(&self, subject: &Subject<'_>, mut observe: impl FnMut(&Rule, &RuleOutcome)) -> Verdict {
+        let facts = Facts::new(*subject);
+        for rule in self.rules() {
+            let outcome = rule.consider(subject.path, &facts);
+            observe(rule, &outcome);
+            match outcome {
+                RuleOutcome::Matches => return Verdict::of_rule(rule),
+                RuleOutcome::WhenFailed(problem) => return Verdict::of_failure(rule, problem),
+                RuleOutcome::PatternMisses | RuleOutcome::WhenIsFalse | RuleOutcome::NotReached => {}
+            }
+        }
+        if subject.effects.destructive {
+            Verdict::plain(Effect::Ask, VerdictSource::DefaultDestructive)
+        } else {
+            Verdict::plain(Effect::Allow, VerdictSource::DefaultSafe)
+        }
+    }
+}
+
+impl Default for Policy {
+    /// No rules.
+    fn default() -> Self {
+        Self::of(Vec::new())
+    }
+}
+
+#[derive(Debug)]
+struct Inner {
+    rules: Vec<Rule>,
+    version: PolicyVersion,
+}
+
+impl PolicyVersion {
+    /// The digest.
+    pub fn digest(&self) -> Digest {
+        self.0
+    }
+}
+
+impl fmt::Display for PolicyVersion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}

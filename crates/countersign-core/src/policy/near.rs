@@ -14,9 +14,21 @@ pub(super) fn nearest<'c>(word: &str, candidates: impl IntoIterator<Item = &'c s
         .map(|(_, candidate)| candidate)
 }
 
-/// ` Did you mean …?`, or nothing.
-pub(super) fn did_you_mean<'c>(word: &str, candidates: impl IntoIterator<Item = &'c str>) -> String {
-    nearest(word, candidates).map(|name| format!("; did you mean `{name}`?")).unwrap_or_default()
+/// `did you mean …?`, or else what there is.
+pub(super) fn did_you_mean(word: &str, candidates: &[&str]) -> String {
+    match nearest(word, candidates.iter().copied()) {
+        Some(name) => format!("did you mean `{name}`?"),
+        None => format!("there are {}", listed(candidates)),
+    }
+}
+
+/// `a, b and c`.
+fn listed(names: &[&str]) -> String {
+    match names {
+        [] => "none".to_owned(),
+        [only] => (*only).to_owned(),
+        [first @ .., last] => format!("{} and {last}", first.join(", ")),
+    }
 }
 
 const MAX_CHARS: usize = 64;
@@ -61,7 +73,7 @@ mod tests {
         ] {
             assert_eq!(nearest(word, names), meant, "{word}");
         }
-        assert_eq!(did_you_mean("arg", names), "; did you mean `args`?");
-        assert_eq!(did_you_mean("x", names), "");
+        assert_eq!(did_you_mean("arg", &names), "did you mean `args`?");
+        assert_eq!(did_you_mean("x", &names), "there are args, tool, principal and session");
     }
 }

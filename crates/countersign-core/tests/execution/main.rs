@@ -1,0 +1,15 @@
+//! The execution state machine, held to its promises: tables, goldens, whole journals, rules, properties.
+
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test that meets the unexpected stops there")]
+
+mod answers;
+mod case;
+mod golden;
+mod journals;
+mod ledger;
+mod offers;
+mod properties;
+mod rules;
+mod sample;
+mod starts;
+mod table;

@@ -1,0 +1,209 @@
+//! Accepting a call: steps 1 to 3 of its way, up to the point where it is an execution.
+//!
+//! What is refused here was never accepted: nothing is recorded and nothing ran. From the first `CallIssued` on, every
+//! outcome is an execution's.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use countersign_core::bounds;
+use countersign_core::canonical::Canonical;
+use countersign_core::digest::Binding;
+use countersign_core::event::{CallIssued, CallOutcome, EventBody, Failure, Kind, Started};
+use countersign_core::ids::{CallNo, ExecutionId, TokenId};
+use countersign_sdk::{Principal, PrincipalKind, SessionId};
+use serde_json::Value;
+
+use crate::catalog::CatalogTool;
+use crate::error::{CallError, GatewayError};
+use crate::hooks::Hooked;
+use crate::journal::Beside;
+use crate::kernel::Kernel;
+use crate::live::{Live, State};
+use crate::ports::StoreError;
+
+/// The longest idempotency key.
+const MAX_KEY_BYTES: usize = 200;
+
+/// A call of one tool.
+#[derive(Debug, Clone)]
+pub struct CallRequest {
+    /// The tool.
+    pub path: String,
+    /// The arguments.
+    pub args: Value,
+    /// Who calls.
+    pub caller: Caller,
+    /// In which session.
+    pub session: SessionId,
+    /// The caller's own key: the same key again is the same execution.
+    pub key: Option<String>,
+    /// How long the caller waits for an answer.
+    pub patience: Patience,
+}
+
+/// Who acts, and with which token.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Caller {
+    /// Who.
+    pub principal: Principal,
+    /// With which token; none for a program that embeds the gateway.
+    pub token: Option<TokenId>,
+}
+
+impl From<Principal> for Caller {
+    fn from(principal: Principal) -> Self {
+        Self { principal, token: None }
+    }
+}
+
+/// How long a caller waits. The execution goes on either way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Patience {
+    /// Until it ends, is in doubt, or first waits for a person.
+    UntilPaused,
+    /// Until it ends or is in doubt, but at most this long.
+    AtMost(Duration),
+    /// Until it ends or is in doubt, however long that takes.
+    Unlimited,
+}
+
+/// A call that became an execution, or turned out to be one already.
+pub(crate) enum Accepted {
+    New(Arc<Live>),
+    Known(ExecutionId),
+}
+
+/// What steps 1 to 3 made of a request.
+struct Admitted {
+    tool: Arc<CatalogTool>,
+    args: Canonical,
+    denied: Option<String>,
+}
+
+impl Kernel {
+    pub(crate) async fn accept(&self, request: &CallRequest) -> Result<Accepted, CallError> {
+        self.check_caller(request).await?;
+        let admitted = self.admit(request).await?;
+        if let Some(known) = self.known(request, &admitted).await? {
+            return Ok(Accepted::Known(known));
+        }
+        let mut state = self.issue(request, &admitted)?;
+        let judged = match &admitted.denied {
+            Some(reason) => {
+                let failure = Failure::new("denied", format!("A hook denied the call: {reason}"));
+                self.settle_now(&mut state, CallNo(0), CallOutcome::Failed(failure)).await
+            }
+            None => self.judge(&mut state, CallNo(0)).await.map(|_| ()),
+        };
+        match judged {
+            Err(GatewayError::Store(StoreError::KeyTaken(known))) => {
+                self.same_call(known, admitted.tool.path().as_str(), &admitted.args).await?;
+                return Ok(Accepted::Known(known));
+            }
+            judged => judged?,
+        }
+        state.driven = true;
+        Ok(Accepted::New(self.registry.insert(Arc::new(Live::new(state)))))
+    }
+
+    async fn check_caller(&self, request: &CallRequest) -> Result<(), CallError> {
+        if self.is_closed() {
+            return Err(GatewayError::Closed.into());
+        }
+        if !request.caller.principal.may_call() {
+            return Err(CallError::NotAllowed("this credential may not call tools".into()));
+        }
+        if let Some(key) = &request.key
+            && (key.is_empty() || key.len() > MAX_KEY_BYTES || !key.bytes().all(|b| b.is_ascii_graphic()))
+        {
+            let problem = format!("an idempotency key is 1 to {MAX_KEY_BYTES} visible ASCII characters");
+            return Err(CallError::NotAllowed(problem));
+        }
+        if self.sessions.owner(&*self.store, &request.session).await?.as_ref() != Some(&request.caller.principal.id) {
+            return Err(CallError::SessionNotFound);
+        }
+        Ok(())
+    }
+
+    async fn admit(&self, request: &CallRequest) -> Result<Admitted, CallError> {
+        let tool = self.catalog.get(&request.path).ok_or_else(|| CallError::ToolNotFound {
+            path: request.path.chars().take(countersign_sdk::MAX_PATH_BYTES).collect(),
+            near: self.catalog.near(&request.path),
+        })?;
+        let principal = &request.caller.principal;
+        if principal.kind == PrincipalKind::Service && !tool.tool().definition().service_account_allowed {
+            return Err(CallError::NotAllowed(format!("{} may not be called by a service account", tool.path())));
+        }
+        bounds::check(&request.args)?;
+        let invalid = |violations| CallError::InvalidInput { violations };
+        let args = tool.tool().admit(request.args.clone()).map_err(invalid)?;
+        let (args, denied) = match self.hooks.before(tool, args.clone(), principal, &request.session).await {
+            Hooked::Continue(args) => (args, None),
+            Hooked::Deny(reason) => (args, Some(reason)),
+            Hooked::Invalid(violations) => return Err(invalid(violations)),
+        };
+        Ok(Admitted { tool: Arc::clone(tool), args: Canonical::of(&args)?, denied })
+    }
+
+    /// The execution this request already is, by its key.
+    async fn known(&self, request: &CallRequest, admitted: &Admitted) -> Result<Option<ExecutionId>, CallError> {
+        let Some(key) = &request.key else { return Ok(None) };
+        let Some(id) = self.store.by_key(&request.caller.principal.id, key).await? else { return Ok(None) };
+        self.same_call(id, admitted.tool.path().as_str(), &admitted.args).await?;
+        Ok(Some(id))
+    }
+
+    async fn same_call(&self, id: ExecutionId, path: &str, args: &Canonical) -> Result<(), CallError> {
+        let journal = self.store.journal(id).await?;
+        let same = journal.iter().any(|event| match &event.body {
+            EventBody::CallIssued(issued) => issued.path == *path && issued.args == *args,
+            _ => false,
+        });
+        if same { Ok(()) } else { Err(CallError::KeyMismatch(id)) }
+    }
+
+    fn issue(&self, request: &CallRequest, admitted: &Admitted) -> Result<State, CallError> {
+        let execution = ExecutionId::from_random(self.random()?);
+        let requester = &request.caller.principal;
+        let tool = &admitted.tool;
+        let binding = Binding {
+            tool: tool.path(),
+            fingerprint: tool.fingerprint(),
+            args: &admitted.args,
+            requester: &requester.id,
+            session: &request.session,
+            policy_version: self.policy_version,
+        };
+        let issued = CallIssued {
+            call: CallNo(0),
+            path: tool.path().clone(),
+            fingerprint: tool.fingerprint(),
+            effects: tool.effects(),
+            digest: binding.digest(),
+            args: admitted.args.clone(),
+            policy_version: self.policy_version,
+        };
+        let started = Started {
+            execution,
+            kind: Kind::Call,
+            session: request.session.clone(),
+            requester: requester.clone(),
+            token: request.caller.token,
+            idempotency_key: request.key.clone(),
+        };
+        let events = vec![self.event(EventBody::Started(started)), self.event(EventBody::CallIssued(issued))];
+        Ok(State::fresh(events)?)
+    }
+
+    /// Records the outcome of a call that never ran, and with it the end of a one-call execution.
+    pub(crate) async fn settle_now(
+        &self,
+        state: &mut State,
+        call: CallNo,
+        outcome: CallOutcome,
+    ) -> Result<(), GatewayError> {
+        let settled = EventBody::CallSettled { call, outcome: outcome.clone() };
+        self.record(state, vec![settled, EventBody::Finished { outcome }], Beside::default()).await
+    }
+}

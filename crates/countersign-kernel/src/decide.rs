@@ -1,0 +1,319 @@
+//! How a person's word becomes a fact.
+//!
+//! Promise: of many deciders one wins and the others are shown the winner (R6); a decision answered with success is
+//! durable (R5); one that comes too late is answered `expired` and can never be revived (R7); an agent's credential is
+//! refused whatever it says (R10).
+
+use std::sync::Arc;
+
+use countersign_core::bounds;
+use countersign_core::canonical::Canonical;
+use countersign_core::elicitation::{Decider, Decision, Elicitation, may_remember};
+use countersign_core::event::EventBody;
+use countersign_core::execution::{Asked, Call};
+use countersign_core::grant::{Grant, GrantedTool};
+use countersign_core::ids::{ElicitationId, ExecutionId, GrantId};
+use countersign_core::time::Timestamp;
+use countersign_sdk::{AskKind, Outcome, Remember};
+use serde_json::Value;
+
+use crate::accept::Caller;
+use crate::drive::Entry;
+use crate::error::{DecideError, GatewayError};
+use crate::journal::Beside;
+use crate::kernel::Kernel;
+use crate::live::{Guard, Live, State};
+use crate::ports::{GrantWrite, Requirement, StoreError};
+
+/// A decision on its way.
+#[derive(Debug, Clone)]
+pub struct Decide {
+    /// What is decided.
+    pub target: Target,
+    /// Who decides.
+    pub by: Caller,
+    /// Through what: `console`, `cli`, `mcp`, …
+    pub channel: String,
+    /// What they say.
+    pub answer: Answer,
+    /// What they wrote beside it.
+    pub comment: Option<String>,
+}
+
+/// What is decided: an elicitation, or the only open one of an execution.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Target {
+    /// This one.
+    Elicitation(ElicitationId),
+    /// The only one that this execution waits for.
+    Execution(ExecutionId),
+}
+
+/// What a person says.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Answer {
+    /// Yes.
+    Approve {
+        /// How long it counts; what the question says where nothing is said.
+        remember: Option<Remember>,
+        /// The fields of a form.
+        data: Option<Value>,
+    },
+    /// No.
+    Deny,
+    /// Closed without an answer.
+    Cancel,
+}
+
+/// What a decider gets back.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Receipt {
+    /// The execution that waited.
+    pub execution: ExecutionId,
+    /// The question.
+    pub elicitation: ElicitationId,
+    /// The decision that counts.
+    pub decision: Decision,
+}
+
+impl Kernel {
+    pub(crate) async fn decide(self: &Arc<Self>, request: Decide) -> Result<Receipt, DecideError> {
+        if !request.by.principal.may_decide() {
+            return Err(DecideError::NotAllowed);
+        }
+        if request.comment.as_ref().is_some_and(|c| c.len() > bounds::MAX_TEXT_BYTES) {
+            return Err(DecideError::OutOfBounds(format!("a comment has at most {} bytes", bounds::MAX_TEXT_BYTES)));
+        }
+        let (execution, target) = self.locate(request.target).await?;
+        let (live, state) = self.find(execution).await?.ok_or(DecideError::NotFound)?;
+        let id = match target {
+            Some(id) => id,
+            None => only_open(&state)?,
+        };
+        self.take(live, state, id, &request).await
+    }
+
+    /// Expires a question whose time is up. Nothing happens where it was decided meanwhile.
+    pub(crate) async fn expire(self: &Arc<Self>, execution: ExecutionId, id: ElicitationId) -> Result<(), GatewayError> {
+        let Some((live, mut state)) = self.find(execution).await? else { return Ok(()) };
+        let now = self.now();
+        let due = state.execution.open().any(|e| e.id == id && now >= e.expires_at);
+        if due {
+            self.close(&mut state, expired(id, now)).await?;
+        }
+        self.go_on(live, state);
+        Ok(())
+    }
+
+    async fn locate(&self, target: Target) -> Result<(ExecutionId, Option<ElicitationId>), DecideError> {
+        match target {
+            Target::Execution(execution) => Ok((execution, None)),
+            Target::Elicitation(id) => match self.registry.asker(id) {
+                Some(execution) => Ok((execution, Some(id))),
+                None => {
+                    let row = self.store.elicitation(id).await?.ok_or(DecideError::NotFound)?;
+                    Ok((row.execution, Some(id)))
+                }
+            },
+        }
+    }
+
+    async fn take(
+        self: &Arc<Self>,
+        live: Arc<Live>,
+        mut state: Guard,
+        id: ElicitationId,
+        request: &Decide,
+    ) -> Result<Receipt, DecideError> {
+        let result = self.take_locked(&mut state, id, request).await;
+        self.go_on(live, state);
+        result
+    }
+
+    async fn take_locked(&self, state: &mut State, id: ElicitationId, request: &Decide) -> Result<Receipt, DecideError> {
+        let asked = state.execution.find(id).cloned().ok_or(DecideError::NotFound)?;
+        let now = self.now();
+        let decision = decision(&asked.elicitation, request, now)?;
+        let execution = state.execution.id();
+        if let Some(taken) = asked.decision() {
+            return standing(taken, &decision, execution, id);
+        }
+        if now >= asked.elicitation.expires_at {
+            self.close(state, expired(id, now)).await?;
+            return Err(DecideError::Expired);
+        }
+        if let Some(reason) = self.void(state, &asked) {
+            self.close(state, withdrawal(id, &reason, now)).await?;
+            return Err(DecideError::Void(reason));
+        }
+        let grant = self.grant_for(state, &asked, request, now)?;
+        let mut beside = Beside::default();
+        beside.require.extend(request.by.token.map(Requirement::TokenLive));
+        let session = state.execution.session().clone();
+        beside.grants.extend(grant.clone().map(GrantWrite::Give));
+        let body = EventBody::Decided { elicitation: id, decision: decision.clone() };
+        match self.record(state, vec![body], beside).await {
+            Err(GatewayError::Store(StoreError::TokenRevoked(_))) => return Err(DecideError::NotAllowed),
+            recorded => recorded?,
+        }
+        if let Some(grant) = grant {
+            self.grants.add(&session, grant);
+        }
+        answer(state, id);
+        Ok(Receipt { execution, elicitation: id, decision })
+    }
+
+    /// Ends a question without a person.
+    async fn close(&self, state: &mut State, body: EventBody) -> Result<(), GatewayError> {
+        let EventBody::Decided { elicitation, .. } = &body else { return Ok(()) };
+        let id = *elicitation;
+        self.record(state, vec![body], Beside::default()).await?;
+        answer(state, id);
+        Ok(())
+    }
+
+    /// Brings an execution on after a decision; where nobody drives it, a driver is started.
+    pub(crate) fn go_on(self: &Arc<Self>, live: Arc<Live>, mut state: Guard) {
+        use countersign_core::execution::Next;
+        let idle = matches!(state.execution.next(), Next::AwaitPeople | Next::AwaitSettlement(_) | Next::Done);
+        if state.driven || state.doubtful || idle {
+            self.release(&live, state);
+            return;
+        }
+        state.driven = true;
+        drop(state);
+        self.spawn_driver(live, Entry::Resumed);
+    }
+
+    /// Why a question may no longer be answered with yes: what it is about changed.
+    fn void(&self, state: &State, asked: &Asked) -> Option<String> {
+        let call = state.execution.call(asked.elicitation.call)?;
+        match self.catalog.at(&call.path) {
+            None => Some("the tool is gone".into()),
+            Some(tool) if tool.fingerprint() != call.fingerprint => Some("the tool changed since this was asked".into()),
+            Some(_) if call.policy_version != self.policy_version => Some("the policy changed since this was asked".into()),
+            Some(_) => None,
+        }
+    }
+
+    /// The grant that an approval leaves behind, where it is to be remembered.
+    fn grant_for(&self, state: &State, asked: &Asked, request: &Decide, now: Timestamp) -> Result<Option<Grant>, DecideError> {
+        let Answer::Approve { remember, .. } = &request.answer else { return Ok(None) };
+        let elicitation = &asked.elicitation;
+        if elicitation.kind != AskKind::Approval {
+            return Ok(None);
+        }
+        let wanted = remember.unwrap_or(elicitation.remember);
+        if !may_remember(elicitation.remember, wanted) {
+            return Err(DecideError::RememberNotAllowed);
+        }
+        if wanted == Remember::Call {
+            return Ok(None);
+        }
+        let Some(tool) = self.granted_tool(state.execution.call(elicitation.call), elicitation) else { return Ok(None) };
+        Ok(Some(Grant {
+            id: GrantId::from_random(self.random()?),
+            session: state.execution.session().clone(),
+            tools: vec![tool],
+            pattern: None,
+            by: request.by.principal.id.clone(),
+            token: request.by.token,
+            elicitation: Some(elicitation.id),
+            given_at: now,
+            expires_at: None,
+            uses_left: None,
+        }))
+    }
+
+    fn granted_tool(&self, call: Option<&Call>, elicitation: &Elicitation) -> Option<GrantedTool> {
+        let call = call?;
+        if call.path == elicitation.tool {
+            return Some(GrantedTool { path: call.path.clone(), fingerprint: call.fingerprint });
+        }
+        let other = self.catalog.at(&elicitation.tool)?;
+        Some(GrantedTool { path: other.path().clone(), fingerprint: other.fingerprint() })
+    }
+
+    /// What the person reads at the gate; nothing where the tool fails to say it.
+    pub(crate) fn gate_message(&self, call: &Call) -> Option<String> {
+        let tool = self.catalog.at(&call.path)?;
+        let input = call.args.to_value();
+        let said = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| tool.tool().message(&input)));
+        let message = match said {
+            Ok(None) => format!("Run {}?", tool.tool().definition().name),
+            Ok(Some(Ok(message))) => message,
+            Ok(Some(Err(_))) | Err(_) => return None,
+        };
+        (!message.trim().is_empty() && message.len() <= bounds::MAX_TEXT_BYTES).then_some(message)
+    }
+}
+
+/// The decision that withdraws a question.
+pub(crate) fn withdrawal(elicitation: ElicitationId, reason: &str, at: Timestamp) -> EventBody {
+    let by = Decider::Gateway { reason: reason.to_owned() };
+    let decision = Decision { outcome: Outcome::Cancelled, by, channel: "gateway".into(), at, comment: None, data: None };
+    EventBody::Decided { elicitation, decision }
+}
+
+fn expired(elicitation: ElicitationId, at: Timestamp) -> EventBody {
+    let decision =
+        Decision { outcome: Outcome::Expired, by: Decider::Clock, channel: "clock".into(), at, comment: None, data: None };
+    EventBody::Decided { elicitation, decision }
+}
+
+/// The same decider saying the same gets the same success again; everybody else is shown what stands.
+fn standing(
+    taken: &Decision,
+    new: &Decision,
+    execution: ExecutionId,
+    elicitation: ElicitationId,
+) -> Result<Receipt, DecideError> {
+    if taken.repeats(new) {
+        return Ok(Receipt { execution, elicitation, decision: taken.clone() });
+    }
+    match taken.outcome {
+        Outcome::Expired => Err(DecideError::Expired),
+        _ => Err(DecideError::Decided(Box::new(taken.clone()))),
+    }
+}
+
+/// Wakes the handler that waits for this answer in this process.
+fn answer(state: &mut State, id: ElicitationId) {
+    if let Some(waiting) = state.answers.remove(&id) {
+        // A handler that no longer listens was dropped; the decision is kept in the journal.
+        let _ = waiting.send(());
+    }
+}
+
+fn only_open(state: &State) -> Result<ElicitationId, DecideError> {
+    let open: Vec<ElicitationId> = state.execution.open().map(|e| e.id).collect();
+    match open[..] {
+        [] => state.execution.asked().last().map(|a| a.elicitation.id).ok_or(DecideError::NotFound),
+        [only] => Ok(only),
+        _ => Err(DecideError::Ambiguous(open)),
+    }
+}
+
+fn decision(elicitation: &Elicitation, request: &Decide, at: Timestamp) -> Result<Decision, DecideError> {
+    let (outcome, data) = match &request.answer {
+        Answer::Approve { data, .. } => (Outcome::Approved, checked_data(elicitation, data.as_ref())?),
+        Answer::Deny => (Outcome::Denied, None),
+        Answer::Cancel => (Outcome::Cancelled, None),
+    };
+    let by = Decider::Person { principal: request.by.principal.id.clone(), token: request.by.token };
+    let (channel, comment) = (request.channel.clone(), request.comment.clone());
+    Ok(Decision { outcome, by, channel, at, comment, data })
+}
+
+fn checked_data(elicitation: &Elicitation, data: Option<&Value>) -> Result<Option<Canonical>, DecideError> {
+    let data = match (&elicitation.kind, data) {
+        (AskKind::Approval, None) => return Ok(None),
+        (AskKind::Approval, Some(data)) => data.clone(),
+        (AskKind::Form { schema }, data) => {
+            let data = data.cloned().unwrap_or_else(|| Value::Object(serde_json::Map::new()));
+            schema.check(&data).map_err(DecideError::InvalidData)?;
+            data
+        }
+    };
+    Canonical::of(&data).map(Some).map_err(|e| DecideError::OutOfBounds(e.to_string()))
+}

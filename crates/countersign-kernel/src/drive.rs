@@ -1,0 +1,377 @@
+//! The one loop of effects: what an execution wants done is recorded, then done.
+//!
+//! Promise: at most one task drives an execution. A failing store is tried again for as long as it takes, because what
+//! a person approved must run once the store is back; nothing is done that is not recorded.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use countersign_core::canonical::Verbatim;
+use countersign_core::digest::{Digest, Fingerprint};
+use countersign_core::elicitation::{Elicitation, Origin};
+use countersign_core::event::{CallOutcome, EventBody, Failure, Kind, StartedBy};
+use countersign_core::execution::{Call, Next, Recovery};
+use countersign_core::ids::{CallNo, ElicitationId};
+use countersign_core::policy::{Effect, Subject, Verdict};
+use countersign_sdk::{AskKind, Remember};
+
+use crate::error::GatewayError;
+use crate::journal::Beside;
+use crate::kernel::Kernel;
+use crate::live::{Guard, Live, State};
+use crate::ports::{GrantWrite, Requirement, StoreError};
+use crate::settings::People;
+
+/// How a driver comes to an execution.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Entry {
+    /// It was just accepted.
+    Fresh,
+    /// It was parked, or its process died: what was running has no handler here.
+    Resumed,
+}
+
+/// Whether to go on.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Flow {
+    Continue,
+    Stop,
+}
+
+/// What the gate is about to ask.
+pub(crate) struct GateQuestion {
+    pub(crate) message: String,
+    pub(crate) because: String,
+    pub(crate) expires: Duration,
+    pub(crate) remember: Remember,
+}
+
+/// The longest pause between two tries at a failing store.
+const LONGEST_BACKOFF: Duration = Duration::from_secs(2);
+
+impl Kernel {
+    /// Starts a task that drives the execution; the caller has set `driven`.
+    pub(crate) fn spawn_driver(self: &Arc<Self>, live: Arc<Live>, entry: Entry) {
+        tokio::spawn(Arc::clone(self).drive(live, entry));
+    }
+
+    async fn drive(self: Arc<Self>, live: Arc<Live>, mut entry: Entry) {
+        let mut backoff = Duration::from_millis(10);
+        loop {
+            match self.step(&live, &mut entry).await {
+                Ok(Flow::Continue) => backoff = Duration::from_millis(10),
+                Ok(Flow::Stop) => return,
+                Err(error) if self.is_closed() || !is_passing(&error) => {
+                    tracing::error!(execution = %live.id, %error, cause = ?error, "the execution cannot go on");
+                    self.abandon(&live).await;
+                    return;
+                }
+                Err(error) => {
+                    tracing::warn!(execution = %live.id, %error, cause = ?error, "the store failed; trying again");
+                    tokio::time::sleep(backoff).await;
+                    backoff = (backoff * 2).min(LONGEST_BACKOFF);
+                }
+            }
+        }
+    }
+
+    async fn step(self: &Arc<Self>, live: &Arc<Live>, entry: &mut Entry) -> Result<Flow, GatewayError> {
+        let mut state = self.lock(live).await?;
+        if *entry == Entry::Resumed {
+            return self.resume(live, state, entry).await;
+        }
+        match state.execution.next() {
+            Next::Judge(call) => self.judge(&mut state, call).await,
+            Next::RecordStart(call) if self.waits_for_its_gate(&state, call) => Ok(self.stop(live, state)),
+            Next::RecordStart(call) => self.record_start(&mut state, call).await,
+            Next::Settle(call, failure) => self.conclude(live, state, call, CallOutcome::Failed(failure)).await,
+            Next::Run(call) => match state.execution.take_permit(call) {
+                Some(permit) => {
+                    drop(state);
+                    self.run(live, permit).await
+                }
+                None => Ok(self.stop(live, state)),
+            },
+            Next::AwaitPeople => {
+                drop(state);
+                self.await_people(live).await
+            }
+            Next::Finish(outcome) => {
+                self.record(&mut state, vec![EventBody::Finished { outcome }], Beside::default()).await?;
+                Ok(Flow::Continue)
+            }
+            // A handler that nobody here runs: the state was read anew after a failed write, so it is taken up as after a crash.
+            Next::AwaitHandler(_) => {
+                *entry = Entry::Resumed;
+                Ok(Flow::Continue)
+            }
+            Next::Issue | Next::AwaitSettlement(_) | Next::Done => Ok(self.stop(live, state)),
+        }
+    }
+
+    /// Takes up what was running when it was parked or its process died.
+    async fn resume(self: &Arc<Self>, live: &Arc<Live>, mut state: Guard, entry: &mut Entry) -> Result<Flow, GatewayError> {
+        *entry = Entry::Fresh;
+        let Some(recovery) = state.execution.recover().first().copied() else { return Ok(Flow::Continue) };
+        match recovery {
+            Recovery::FoundInDoubt(call) => {
+                *entry = Entry::Resumed;
+                let mut events = self.withdrawn(&state, "the call is in doubt");
+                events.push(EventBody::FoundInDoubt { call });
+                self.record(&mut state, events, Beside::default()).await?;
+                *entry = Entry::Fresh;
+                Ok(Flow::Continue)
+            }
+            Recovery::Rerun(_) if state.execution.next() == Next::AwaitPeople => Ok(self.stop(live, state)),
+            Recovery::Rerun(call) => {
+                if let Some(failure) = self.changed_since(&state, call) {
+                    let events = self.withdrawn(&state, "the tool changed");
+                    self.note(&mut state, events)?;
+                    return self.conclude(live, state, call, CallOutcome::Failed(failure)).await;
+                }
+                match state.execution.take_permit_again(call) {
+                    Some(permit) => {
+                        drop(state);
+                        self.run(live, permit).await
+                    }
+                    None => Ok(self.stop(live, state)),
+                }
+            }
+        }
+    }
+
+    /// Steps 4 and 5: policy, then grants.
+    pub(crate) async fn judge(&self, state: &mut State, no: CallNo) -> Result<Flow, GatewayError> {
+        let Some(call) = state.execution.call(no).cloned() else { return Ok(Flow::Stop) };
+        let Some(tool) = self.catalog.at(&call.path).filter(|t| t.fingerprint() == call.fingerprint) else {
+            let gone = Failure::new("approval_void", "The tool is gone or changed; call again.");
+            self.settle_now(state, no, CallOutcome::Failed(gone)).await?;
+            return Ok(Flow::Continue);
+        };
+        let verdict = self.policy.decide(&Subject {
+            path: &call.path,
+            effects: call.effects,
+            source: tool.source(),
+            args: &call.args.to_value(),
+            principal: state.execution.requester(),
+            session: state.execution.session(),
+        });
+        match verdict.effect {
+            Effect::Deny => {
+                let why = verdict.reason.as_deref().map(|r| format!(" {r}")).unwrap_or_default();
+                let failure = Failure::new("denied", format!("Policy denied the call: {}.{why}", verdict.source));
+                self.settle_now(state, no, CallOutcome::Failed(failure)).await?;
+            }
+            Effect::Allow => self.start_by_policy(state, no, &verdict).await?,
+            Effect::Ask => self.start_by_grant_or_ask(state, no, &verdict).await?,
+        }
+        Ok(Flow::Continue)
+    }
+
+    async fn start_by_policy(&self, state: &mut State, no: CallNo, verdict: &Verdict) -> Result<(), GatewayError> {
+        let started = EventBody::CallStarted { call: no, by: StartedBy::Policy { rule: verdict.source.to_string() } };
+        let destructive = state.execution.call(no).is_some_and(|c| c.effects.destructive);
+        // A caller's key must be taken before anything runs under it.
+        if destructive || state.execution.idempotency_key().is_some() {
+            let beside = Beside { require: self.tokens_live(state, None), ..Beside::default() };
+            return self.record(state, vec![started], beside).await;
+        }
+        self.note(state, vec![started])
+    }
+
+    async fn start_by_grant_or_ask(
+        &self,
+        state: &mut State,
+        no: CallNo,
+        verdict: &Verdict,
+    ) -> Result<(), GatewayError> {
+        let Some(call) = state.execution.call(no).cloned() else { return Ok(()) };
+        let remember = self.remember_for(&call.path, verdict.remember);
+        let session = state.execution.session().clone();
+        if remember == Remember::Session
+            && let Some(grant) = self.grants.covering(&*self.store, &session, &call.path, call.fingerprint, self.now()).await?
+        {
+            let started = EventBody::CallStarted { call: no, by: StartedBy::Grant { id: grant } };
+            let now = self.now();
+            let beside = Beside {
+                require: self.tokens_live(state, None),
+                grants: vec![GrantWrite::Use { id: grant, now }],
+                ..Beside::default()
+            };
+            match self.record(state, vec![started], beside).await {
+                Err(GatewayError::Store(StoreError::GrantGone(_))) => {
+                    // Somebody revoked it or used it up meanwhile; nothing was written, so the person is asked.
+                    let journal = self.store.journal(state.execution.id()).await?;
+                    state.reload(&journal)?;
+                    self.grants.forget(&session);
+                }
+                done => return done,
+            }
+        }
+        self.ask_at_gate(state, no, verdict, remember).await
+    }
+
+    /// Step 6: the gate asks.
+    async fn ask_at_gate(
+        &self,
+        state: &mut State,
+        no: CallNo,
+        verdict: &Verdict,
+        remember: Remember,
+    ) -> Result<(), GatewayError> {
+        let Some(call) = state.execution.call(no).cloned() else { return Ok(()) };
+        if self.settings.people == People::Nobody {
+            let failure = Failure::new("denied", "The call needs a person's approval and nobody can be reached.");
+            return self.settle_now(state, no, CallOutcome::Failed(failure)).await;
+        }
+        let Some(message) = self.gate_message(&call) else {
+            let failure = Failure::new("denied", "The tool could not say what it is about to do, so nobody was asked.");
+            return self.settle_now(state, no, CallOutcome::Failed(failure)).await;
+        };
+        let because = match &verdict.reason {
+            Some(reason) => format!("{}: {reason}", verdict.source),
+            None => verdict.source.to_string(),
+        };
+        let expires = verdict.expires.unwrap_or(self.settings.expires);
+        self.put_gate_question(state, &call, GateQuestion { message, because, expires, remember }).await
+    }
+
+    pub(crate) async fn put_gate_question(
+        &self,
+        state: &mut State,
+        call: &Call,
+        question: GateQuestion,
+    ) -> Result<(), GatewayError> {
+        let elicitation = Elicitation {
+            id: ElicitationId::from_random(self.random()?),
+            call: call.no,
+            origin: Origin::Gate,
+            kind: AskKind::Approval,
+            tool: call.path.clone(),
+            message: question.message,
+            args: call.args.clone(),
+            digest: call.digest,
+            because: question.because,
+            remember: question.remember,
+            expires_at: self.now().after(question.expires),
+        };
+        let beside = Beside { require: self.room_to_ask(state), ..Beside::default() };
+        self.record(state, vec![EventBody::Asked(Box::new(elicitation))], beside).await
+    }
+
+    /// Step 7: the approval is checked against this moment and used up, in one transaction with the start.
+    pub(crate) async fn record_start(&self, state: &mut State, no: CallNo) -> Result<Flow, GatewayError> {
+        let Some(call) = state.execution.call(no).cloned() else { return Ok(Flow::Stop) };
+        let fingerprint = self.catalog.at(&call.path).map_or(Fingerprint(Digest::ZERO), |tool| tool.fingerprint());
+        match state.execution.authorise(no, self.now(), fingerprint, self.policy_version) {
+            Ok(started) => {
+                let mut events = vec![started];
+                if state.execution.kind() == Kind::Gate {
+                    let outcome = CallOutcome::Succeeded(Verbatim::null());
+                    events.push(EventBody::CallSettled { call: no, outcome: outcome.clone() });
+                    events.push(EventBody::Finished { outcome });
+                }
+                let beside = Beside { require: self.tokens_live(state, Some(no)), ..Beside::default() };
+                match self.record(state, events, beside).await {
+                    Err(GatewayError::Store(StoreError::TokenRevoked(token))) => {
+                        let journal = self.store.journal(state.execution.id()).await?;
+                        state.reload(&journal)?;
+                        let message = format!("The credential {token} was revoked before the call could start.");
+                        self.settle_now(state, no, CallOutcome::Failed(Failure::new("token_revoked", message))).await?;
+                    }
+                    done => done?,
+                }
+            }
+            Err(refusal) => {
+                let failure = Failure::new(refusal.code(), refusal.to_string());
+                self.settle_now(state, no, CallOutcome::Failed(failure)).await?;
+            }
+        }
+        Ok(Flow::Continue)
+    }
+
+    /// A bare gate's approval is used by whoever waits at the gate, never by a driver: a waiter that died must not
+    /// consume it. Only one that is too old to be used is settled here.
+    fn waits_for_its_gate(&self, state: &State, no: CallNo) -> bool {
+        let asked = state.execution.asked().iter().find(|a| a.elicitation.call == no);
+        state.execution.kind() == Kind::Gate && asked.is_some_and(|a| self.now() < a.elicitation.expires_at)
+    }
+
+    /// Authority is checked again at the start: the requester's token, and the decider's.
+    pub(crate) fn tokens_live(&self, state: &State, decided: Option<CallNo>) -> Vec<Requirement> {
+        let decider = decided.and_then(|no| {
+            let asked = state.execution.asked().iter().rfind(|a| a.elicitation.call == no)?;
+            asked.decision()?.token()
+        });
+        let tokens = state.execution.token().into_iter().chain(decider);
+        tokens.map(Requirement::TokenLive).collect()
+    }
+
+    pub(crate) fn room_to_ask(&self, state: &State) -> Vec<Requirement> {
+        let bound = self.settings.max_pending_per_session;
+        vec![Requirement::PendingBelow { session: state.execution.session().clone(), bound }]
+    }
+
+    /// How long an approval of a tool counts: the rule says, else the tool, else the settings.
+    pub(crate) fn remember_for(&self, path: &countersign_sdk::ToolPath, rule: Option<Remember>) -> Remember {
+        let tool = self.catalog.at(path).and_then(|tool| tool.tool().definition().remember);
+        rule.or(tool).unwrap_or(self.settings.remember)
+    }
+
+    /// The decisions that withdraw every open question of an execution.
+    pub(crate) fn withdrawn(&self, state: &State, reason: &str) -> Vec<EventBody> {
+        let now = self.now();
+        state.execution.open().map(|e| crate::decide::withdrawal(e.id, reason, now)).collect()
+    }
+
+    /// Why a running call may not be taken up again: its tool is not what it was (R14).
+    fn changed_since(&self, state: &State, no: CallNo) -> Option<Failure> {
+        let call = state.execution.call(no)?;
+        let same = self.catalog.at(&call.path).is_some_and(|tool| tool.fingerprint() == call.fingerprint);
+        (!same).then(|| Failure::new("approval_void", "The tool is gone or changed since it was asked about; call again."))
+    }
+
+    /// Waits for a person, and parks when that takes long.
+    async fn await_people(&self, live: &Arc<Live>) -> Result<Flow, GatewayError> {
+        let waiting = self.waiters.join(live.id);
+        let changed = waiting.changed.notified();
+        tokio::pin!(changed);
+        changed.as_mut().enable();
+        let state = self.lock(live).await?;
+        if state.execution.next() != Next::AwaitPeople {
+            return Ok(Flow::Continue);
+        }
+        drop(state);
+        if tokio::time::timeout(self.settings.park_after, changed).await.is_ok() {
+            return Ok(Flow::Continue);
+        }
+        let state = self.lock(live).await?;
+        if state.execution.next() == Next::AwaitPeople { Ok(self.stop(live, state)) } else { Ok(Flow::Continue) }
+    }
+
+    /// Ends the driver's work; the execution leaves memory, its journal remains.
+    pub(crate) fn stop(&self, live: &Arc<Live>, mut state: Guard) -> Flow {
+        state.driven = false;
+        state.answers.clear();
+        self.release(live, state);
+        self.waiters.wake(live.id);
+        Flow::Stop
+    }
+
+    async fn abandon(&self, live: &Arc<Live>) {
+        let state = live.lock().await;
+        self.stop(live, state);
+    }
+}
+
+/// Whether the same thing may work later.
+fn is_passing(error: &GatewayError) -> bool {
+    match error {
+        GatewayError::Store(store) => matches!(
+            store,
+            StoreError::Unavailable(_) | StoreError::Overloaded | StoreError::Conflict { .. } | StoreError::TooManyPending { .. }
+        ),
+        GatewayError::NoEntropy => true,
+        GatewayError::Journal(_) | GatewayError::Closed => false,
+    }
+}

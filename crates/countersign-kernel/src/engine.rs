@@ -1,0 +1,290 @@
+//! The gate alone, for programs that run their tools themselves: seed 001's `ElicitationEngine`.
+//!
+//! Promise: a safe tool passes at once; a tool approved for the session passes without a pause; anything else waits for
+//! a person, durably: a program that was killed at the gate and asks again with the same arguments finds its question,
+//! or its answer, still there. What was let through is the program's own to run; the engine lets through once.
+
+use std::sync::Arc;
+
+use countersign_core::bounds::BoundsError;
+use countersign_core::canonical::Canonical;
+use countersign_core::digest::Binding;
+use countersign_core::event::{CallIssued, CallOutcome, EventBody, Failure, Kind, Started};
+use countersign_core::execution::Next;
+use countersign_core::ids::{CallNo, ElicitationId, ExecutionId};
+use countersign_core::policy::PathPattern;
+use countersign_sdk::{Remember, SessionId};
+use serde_json::Value;
+
+use crate::accept::Caller;
+use crate::catalog::CatalogTool;
+use crate::decide::{Answer, Decide, Target};
+use crate::drive::GateQuestion;
+use crate::error::{DecideError, GatewayError};
+use crate::kernel::Kernel;
+use crate::live::{Guard, State};
+use crate::ports::{ElicitationFilter, Page};
+use crate::result::Pending;
+use crate::settings::People;
+
+/// The gate of one session.
+#[derive(Clone)]
+pub struct ElicitationEngine {
+    kernel: Arc<Kernel>,
+    session: SessionId,
+    requester: Caller,
+    decider: Caller,
+}
+
+/// How a call passed the gate.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Passage {
+    /// The tool is not destructive.
+    Safe,
+    /// The tool is approved for the session.
+    Remembered,
+    /// A person approved this call.
+    Approved {
+        /// The execution that waited.
+        execution: ExecutionId,
+    },
+}
+
+/// Why a call did not pass.
+#[derive(Debug, thiserror::Error)]
+pub enum GateError {
+    /// Denied, cancelled or expired.
+    #[error("{0}")]
+    Refused(Failure),
+    /// The arguments are out of bounds, or the tool cannot say what it would do with them.
+    #[error("{0}")]
+    InvalidInput(String),
+    /// The tool is not of this gateway's catalog.
+    #[error("the tool is not registered with this gateway")]
+    UnknownTool,
+    /// Something inside failed; the call did not pass.
+    #[error("{0}")]
+    Gateway(#[from] GatewayError),
+}
+
+impl ElicitationEngine {
+    pub(crate) fn new(kernel: Arc<Kernel>, session: SessionId, requester: Caller, decider: Caller) -> Self {
+        Self { kernel, session, requester, decider }
+    }
+
+    /// Lets a call through, or waits for a person. Returns at once for safe and for session-approved tools.
+    pub async fn gate(&self, tool: &CatalogTool, args: &Value) -> Result<Passage, GateError> {
+        if !tool.effects().destructive {
+            return Ok(Passage::Safe);
+        }
+        if self.passes_freely(tool) {
+            return Ok(Passage::Remembered);
+        }
+        Box::pin(self.wait_at_gate(tool, args)).await
+    }
+
+    /// Decides the pending elicitation of this id, its own or its execution's. True if it was found and this is now its
+    /// decision.
+    pub async fn resolve(&self, id: &str, approved: bool, data: Option<Value>) -> bool {
+        let Some(target) = target(id) else { return false };
+        let answer = if approved { Answer::Approve { remember: Some(Remember::Call), data } } else { Answer::Deny };
+        let by = self.decider.clone();
+        let decided = self.kernel.decide(Decide { target, by, channel: "engine".into(), answer, comment: None }).await;
+        match decided {
+            Ok(_) => true,
+            Err(error) => {
+                tracing::warn!(id, %error, "the elicitation was not resolved");
+                false
+            }
+        }
+    }
+
+    /// One pending elicitation, by its own id or its execution's.
+    pub async fn get_pending(&self, id: &str) -> Option<Pending> {
+        let all = self.all_pending().await;
+        all.into_iter().find(|p| p.elicitation.id.to_string() == id || p.execution.to_string() == id)
+    }
+
+    /// All pending elicitations, oldest first.
+    pub async fn all_pending(&self) -> Vec<Pending> {
+        let mut found = Vec::new();
+        let mut page = Page::first(1_000);
+        let filter = ElicitationFilter { open_only: true, ..ElicitationFilter::default() };
+        loop {
+            let Ok(rows) = self.kernel.store.elicitations(filter.clone(), page).await else { return found };
+            found.extend(rows.items.into_iter().map(|row| Pending {
+                execution: row.execution,
+                asked_at: row.asked_at,
+                elicitation: row.elicitation,
+            }));
+            match rows.next {
+                Some(cursor) => page = Page { cursor: Some(cursor), limit: 1_000 },
+                None => return found,
+            }
+        }
+    }
+
+    /// Whether anything is pending.
+    pub async fn has_pending(&self) -> bool {
+        let filter = ElicitationFilter { open_only: true, ..ElicitationFilter::default() };
+        self.kernel.store.elicitations(filter, Page::first(1)).await.is_ok_and(|rows| !rows.items.is_empty())
+    }
+
+    /// Lets future calls of this path through without a pause, in this session.
+    pub async fn add_session_approval(&self, path: &str) -> Result<(), DecideError> {
+        let exact = PathPattern::parse(path).map_err(|_| DecideError::NotFound)?;
+        self.kernel.give_grant(&self.decider, &self.session, &exact, None, None).await?;
+        self.kernel.grants.of(&*self.kernel.store, &self.session).await?;
+        Ok(())
+    }
+
+    /// Whether this path is approved for the session.
+    pub async fn is_session_approved(&self, path: &str) -> bool {
+        let Some(tool) = self.kernel.catalog.get(path) else { return false };
+        let covering =
+            self.kernel.grants.covering(&*self.kernel.store, &self.session, tool.path(), tool.fingerprint(), self.kernel.now());
+        matches!(covering.await, Ok(Some(_)))
+    }
+
+    /// Forgets all session approvals.
+    pub async fn clear_session_approvals(&self) -> Result<(), DecideError> {
+        self.kernel.clear_grants(&self.decider, &self.session).await
+    }
+
+    /// Calls back whenever something starts to wait for a person.
+    pub fn on_pause(&self, callback: impl Fn(&Pending) + Send + Sync + 'static) {
+        let mut callbacks = self.kernel.on_pause.write().unwrap_or_else(std::sync::PoisonError::into_inner);
+        callbacks.push(Arc::new(callback));
+    }
+
+    fn passes_freely(&self, tool: &CatalogTool) -> bool {
+        let now = self.kernel.now();
+        self.kernel.grants.covers_freely(&self.session, tool.path(), tool.fingerprint(), now)
+    }
+
+    async fn wait_at_gate(&self, tool: &CatalogTool, args: &Value) -> Result<Passage, GateError> {
+        let kernel = &self.kernel;
+        if kernel.catalog.at(tool.path()).is_none_or(|known| known.fingerprint() != tool.fingerprint()) {
+            return Err(GateError::UnknownTool);
+        }
+        kernel.grants.of(&*kernel.store, &self.session).await?;
+        if self.passes_freely(tool) {
+            return Ok(Passage::Remembered);
+        }
+        if kernel.settings.people == People::Nobody {
+            let failure = Failure::new("denied", "The call needs a person's approval and nobody can be reached.");
+            return Err(GateError::Refused(failure));
+        }
+        let args = Canonical::of(args).map_err(|e: BoundsError| GateError::InvalidInput(e.to_string()))?;
+        let execution = match self.question_before(tool, &args).await? {
+            Some(execution) => execution,
+            None => self.ask(tool, args).await?,
+        };
+        self.until_decided(execution).await
+    }
+
+    /// The question that this very call already asked, before it was interrupted.
+    async fn question_before(&self, tool: &CatalogTool, args: &Canonical) -> Result<Option<ExecutionId>, GateError> {
+        let digest = self.binding(tool, args).digest();
+        let filter = ElicitationFilter { digest: Some(digest), ..ElicitationFilter::default() };
+        let rows = self.kernel.store.elicitations(filter, Page::first(1_000)).await.map_err(GatewayError::from)?;
+        for row in rows.items.iter().rev() {
+            if let Some((live, state)) = self.kernel.find(row.execution).await? {
+                let waits = state.execution.kind() == Kind::Gate && state.execution.end().is_none();
+                self.kernel.release(&live, state);
+                if waits {
+                    return Ok(Some(row.execution));
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    async fn ask(&self, tool: &CatalogTool, args: Canonical) -> Result<ExecutionId, GateError> {
+        let kernel = &self.kernel;
+        let execution = ExecutionId::from_random(kernel.random()?);
+        let digest = self.binding(tool, &args).digest();
+        let started = Started {
+            execution,
+            kind: Kind::Gate,
+            session: self.session.clone(),
+            requester: self.requester.principal.clone(),
+            token: self.requester.token,
+            idempotency_key: None,
+        };
+        let issued = CallIssued {
+            call: CallNo(0),
+            path: tool.path().clone(),
+            fingerprint: tool.fingerprint(),
+            effects: tool.effects(),
+            args,
+            policy_version: kernel.policy_version,
+            digest,
+        };
+        let events = vec![kernel.event(EventBody::Started(started)), kernel.event(EventBody::CallIssued(issued))];
+        let mut state = State::fresh(events).map_err(GatewayError::from)?;
+        let Some(call) = state.execution.call(CallNo(0)).cloned() else { return Err(GateError::UnknownTool) };
+        let message = kernel.gate_message(&call).ok_or_else(|| {
+            GateError::InvalidInput("the tool cannot say what it would do with these arguments".into())
+        })?;
+        let question = GateQuestion {
+            message,
+            because: "the tool is destructive".into(),
+            expires: kernel.settings.expires,
+            remember: kernel.remember_for(tool.path(), None),
+        };
+        kernel.put_gate_question(&mut state, &call, question).await?;
+        Ok(execution)
+    }
+
+    async fn until_decided(&self, execution: ExecutionId) -> Result<Passage, GateError> {
+        loop {
+            let waiting = self.kernel.waiters.join(execution);
+            let changed = waiting.changed.notified();
+            tokio::pin!(changed);
+            changed.as_mut().enable();
+            let Some((live, mut state)) = self.kernel.find(execution).await? else { return Err(GateError::UnknownTool) };
+            let passed = self.pass(&mut state, execution).await;
+            self.kernel.release(&live, state);
+            if let Some(passage) = passed? {
+                return Ok(passage);
+            }
+            changed.await;
+        }
+    }
+
+    /// Uses the approval if it is there; nothing while it is not.
+    async fn pass(&self, state: &mut Guard, execution: ExecutionId) -> Result<Option<Passage>, GateError> {
+        loop {
+            match state.execution.next() {
+                Next::RecordStart(call) => {
+                    self.kernel.record_start(state, call).await?;
+                    if state.execution.failure().is_none() {
+                        return Ok(Some(Passage::Approved { execution }));
+                    }
+                }
+                Next::Settle(call, failure) => self.kernel.settle_now(state, call, CallOutcome::Failed(failure)).await?,
+                Next::AwaitPeople => return Ok(None),
+                _ => break,
+            }
+        }
+        let refused = state.execution.failure().cloned();
+        Err(GateError::Refused(refused.unwrap_or_else(|| Failure::new("cancelled", "The question was answered elsewhere."))))
+    }
+
+    fn binding<'a>(&'a self, tool: &'a CatalogTool, args: &'a Canonical) -> Binding<'a> {
+        Binding {
+            tool: tool.path(),
+            fingerprint: tool.fingerprint(),
+            args,
+            requester: &self.requester.principal.id,
+            session: &self.session,
+            policy_version: self.kernel.policy_version,
+        }
+    }
+}
+
+fn target(id: &str) -> Option<Target> {
+    let elicitation = id.parse::<ElicitationId>().map(Target::Elicitation);
+    elicitation.or_else(|_| id.parse::<ExecutionId>().map(Target::Execution)).ok()
+}

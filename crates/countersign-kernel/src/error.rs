@@ -1,0 +1,214 @@
+//! What can go wrong at the façade: a stable code, a message for the caller, and apart from it a cause for the log.
+
+use countersign_core::elicitation::Decision;
+use countersign_core::execution::ApplyError;
+use countersign_core::ids::{ElicitationId, ExecutionId};
+use countersign_sdk::{ToolPath, Violation};
+
+use crate::ports::StoreError;
+
+/// Something that is nobody's fault outside: the store, the journal, the system.
+#[derive(Debug, thiserror::Error)]
+pub enum GatewayError {
+    /// The store did not do it. Nothing may be assumed to have happened.
+    #[error("the store did not answer; nothing was confirmed, look before you try again")]
+    Store(#[from] StoreError),
+    /// A journal contradicts itself, or a bound was met.
+    #[error("the execution's journal does not allow it")]
+    Journal(#[from] ApplyError),
+    /// The system has no random bits to give.
+    #[error("the system has no entropy for a new id")]
+    NoEntropy,
+    /// The gateway is shutting down.
+    #[error("the gateway is shutting down")]
+    Closed,
+}
+
+impl GatewayError {
+    /// The stable code.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::Store(StoreError::Overloaded) => "overloaded",
+            Self::Store(StoreError::TooManyPending { .. }) => "too_many_pending",
+            Self::Store(StoreError::BadCursor) => "bad_cursor",
+            Self::Store(StoreError::TokenRevoked(_)) => "token_revoked",
+            Self::Store(_) | Self::NoEntropy | Self::Closed => "unavailable",
+            Self::Journal(ApplyError::Full) => "journal_full",
+            Self::Journal(_) => "internal",
+        }
+    }
+}
+
+/// Why a call was not accepted. Nothing was recorded and nothing ran.
+#[derive(Debug, thiserror::Error)]
+pub enum CallError {
+    /// No such tool.
+    #[error("there is no tool \"{path}\"{}", near_text(near))]
+    ToolNotFound {
+        /// What was asked for, cut to a readable length.
+        path: String,
+        /// What was perhaps meant.
+        near: Vec<ToolPath>,
+    },
+    /// The arguments do not fit.
+    #[error("the arguments do not fit: {}", violations_text(violations))]
+    InvalidInput {
+        /// Every violation.
+        violations: Vec<Violation>,
+    },
+    /// The arguments are out of bounds.
+    #[error("{0}")]
+    OutOfBounds(#[from] countersign_core::bounds::BoundsError),
+    /// The caller may not call this.
+    #[error("{0}")]
+    NotAllowed(String),
+    /// The key was used for another call.
+    #[error("the idempotency key belongs to another call, {0}; use a new key for a new call")]
+    KeyMismatch(ExecutionId),
+    /// The session is unknown or somebody else's.
+    #[error("there is no such session; open one first")]
+    SessionNotFound,
+    /// Something inside failed.
+    #[error("{0}")]
+    Gateway(#[from] GatewayError),
+}
+
+impl CallError {
+    /// The stable code.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::ToolNotFound { .. } => "tool_not_found",
+            Self::InvalidInput { .. } => "invalid_input",
+            Self::OutOfBounds(e) => e.code(),
+            Self::NotAllowed(_) => "not_allowed",
+            Self::KeyMismatch(_) => "idempotency_mismatch",
+            Self::SessionNotFound => "session_not_found",
+            Self::Gateway(e) => e.code(),
+        }
+    }
+}
+
+/// Why a decision was not taken.
+#[derive(Debug, thiserror::Error)]
+pub enum DecideError {
+    /// No such elicitation, or execution.
+    #[error("there is nothing of this id to decide")]
+    NotFound,
+    /// The execution has several open elicitations.
+    #[error("the execution waits for {} decisions; name one of them", .0.len())]
+    Ambiguous(Vec<ElicitationId>),
+    /// Somebody else was faster.
+    #[error("it was decided already: {:?}", .0.outcome)]
+    Decided(Box<Decision>),
+    /// Its time is up.
+    #[error("it has expired; the call did not run")]
+    Expired,
+    /// What was asked about is not what it was.
+    #[error("{0}; the question was withdrawn and nothing ran")]
+    Void(String),
+    /// This principal may not decide.
+    #[error("this credential may not decide; ask a person with the role approver or admin")]
+    NotAllowed,
+    /// The tool or a rule says that each call is asked about.
+    #[error("this approval cannot be remembered; approve the one call")]
+    RememberNotAllowed,
+    /// The data does not fit the form.
+    #[error("the answer does not fit the form: {}", violations_text(.0))]
+    InvalidData(Vec<Violation>),
+    /// A text or value is out of bounds.
+    #[error("{0}")]
+    OutOfBounds(String),
+    /// Something inside failed; the decision was not taken.
+    #[error("{0}")]
+    Gateway(#[from] GatewayError),
+}
+
+impl DecideError {
+    /// The stable code.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::NotFound => "not_found",
+            Self::Ambiguous(_) => "several_pending",
+            Self::Decided(_) => "already_decided",
+            Self::Expired => "expired",
+            Self::Void(_) => "approval_void",
+            Self::NotAllowed => "not_allowed",
+            Self::RememberNotAllowed => "remember_not_allowed",
+            Self::InvalidData(_) => "invalid_data",
+            Self::OutOfBounds(_) => "value_too_large",
+            Self::Gateway(e) => e.code(),
+        }
+    }
+}
+
+/// Why an execution was not cancelled.
+#[derive(Debug, thiserror::Error)]
+pub enum CancelError {
+    /// No such execution.
+    #[error("there is no such execution")]
+    NotFound,
+    /// It is somebody else's.
+    #[error("only its requester or a person who may decide can cancel it")]
+    NotAllowed,
+    /// It has ended.
+    #[error("it has ended already")]
+    Ended,
+    /// A call may have had its effect; the handler was told, and its own outcome will be recorded.
+    #[error("a call is past the point of return; its handler was told, and its own outcome will be recorded")]
+    TooLate,
+    /// It waits for a person to settle a doubt.
+    #[error("a call is in doubt; settle it instead")]
+    InDoubt,
+    /// Something inside failed.
+    #[error("{0}")]
+    Gateway(#[from] GatewayError),
+}
+
+/// Why a doubt was not settled.
+#[derive(Debug, thiserror::Error)]
+pub enum SettleError {
+    /// No such execution or call.
+    #[error("there is no such call")]
+    NotFound,
+    /// The call is not in doubt.
+    #[error("the call is not in doubt")]
+    NotInDoubt,
+    /// This principal may not settle.
+    #[error("this credential may not settle; ask a person with the role approver or admin")]
+    NotAllowed,
+    /// The tool is gone or changed, so that it cannot be run again.
+    #[error("the tool is gone or not what it was; settle the call as done or failed")]
+    ToolChanged,
+    /// The value is out of bounds.
+    #[error("{0}")]
+    OutOfBounds(#[from] countersign_core::bounds::BoundsError),
+    /// Something inside failed.
+    #[error("{0}")]
+    Gateway(#[from] GatewayError),
+}
+
+macro_rules! from_parts {
+    ($($error:ident),*) => { $(
+        impl From<StoreError> for $error {
+            fn from(e: StoreError) -> Self { Self::Gateway(e.into()) }
+        }
+        impl From<ApplyError> for $error {
+            fn from(e: ApplyError) -> Self { Self::Gateway(e.into()) }
+        }
+    )* };
+}
+from_parts!(CallError, DecideError, CancelError, SettleError);
+
+fn near_text(near: &[ToolPath]) -> String {
+    match near {
+        [] => "; search the catalog for what there is".into(),
+        _ => {
+            let names: Vec<&str> = near.iter().map(ToolPath::as_str).collect();
+            format!("; did you mean {}?", names.join(" or "))
+        }
+    }
+}
+
+fn violations_text(violations: &[Violation]) -> String {
+    violations.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
+}

@@ -1,0 +1,34 @@
+//! What happened, for fronts to stream.
+//!
+//! An event is sent after its change is durable, and carries the number of the audit record that tells of it, so that
+//! a reader that fell behind or came back can go on from the audit.
+
+use countersign_core::elicitation::Decision;
+use countersign_core::execution::Status;
+use countersign_core::ids::{CallNo, ElicitationId, ExecutionId};
+
+/// Something that happened.
+#[derive(Debug, Clone, PartialEq)]
+pub struct GatewayEvent {
+    /// The last audit record of the change.
+    pub seq: u64,
+    /// The execution it happened to.
+    pub execution: ExecutionId,
+    /// What happened.
+    pub kind: GatewayEventKind,
+}
+
+/// What happened.
+#[derive(Debug, Clone, PartialEq)]
+pub enum GatewayEventKind {
+    /// A person is asked.
+    ElicitationPending(ElicitationId),
+    /// A question ended.
+    ElicitationDecided(ElicitationId, Box<Decision>),
+    /// The execution stands elsewhere.
+    ExecutionStatus(Status),
+    /// A handler was let run.
+    CallStarted(CallNo),
+    /// A call has an outcome.
+    CallSettled(CallNo),
+}

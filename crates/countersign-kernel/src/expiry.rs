@@ -1,0 +1,89 @@
+//! Expiry: questions whose time is up are closed, oldest first.
+//!
+//! Nothing is kept per question: the store knows when the next one expires. The clock may jump, so it is looked at at
+//! least once a second; a question that was closed stays closed.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use countersign_core::time::Timestamp;
+use tokio::sync::Notify;
+
+use crate::error::GatewayError;
+use crate::kernel::Kernel;
+
+const BATCH: usize = 200;
+/// How long a jump of the clock can go unnoticed.
+const LONGEST_SLEEP: Duration = Duration::from_secs(1);
+
+/// When to look next.
+pub(crate) struct Alarm {
+    next_ms: AtomicU64,
+    moved: Notify,
+}
+
+impl Default for Alarm {
+    fn default() -> Self {
+        Self { next_ms: AtomicU64::new(u64::MAX), moved: Notify::new() }
+    }
+}
+
+impl Alarm {
+    /// Makes sure that the expiry at `at` is noticed.
+    pub(crate) fn set(&self, at: Timestamp) {
+        if self.next_ms.fetch_min(at.as_millis(), Ordering::AcqRel) > at.as_millis() {
+            self.moved.notify_one();
+        }
+    }
+
+    fn reset(&self, at: Option<Timestamp>) {
+        self.next_ms.store(at.map_or(u64::MAX, Timestamp::as_millis), Ordering::Release);
+    }
+
+    fn next(&self) -> Timestamp {
+        Timestamp::from_millis(self.next_ms.load(Ordering::Acquire))
+    }
+}
+
+/// Runs until the gateway is gone or closed.
+pub(crate) async fn watch(kernel: Weak<Kernel>) {
+    loop {
+        let Some(kernel) = kernel.upgrade().filter(|k| !k.is_closed()) else { return };
+        let now = kernel.now();
+        if kernel.alarm.next() <= now {
+            if let Err(error) = kernel.expire_due(now).await {
+                tracing::error!(?error, "expired questions could not be closed; trying again");
+                tokio::time::sleep(Duration::from_millis(200)).await;
+            }
+            continue;
+        }
+        let nap = now.until(kernel.alarm.next()).min(LONGEST_SLEEP);
+        tokio::select! {
+            () = tokio::time::sleep(nap) => {}
+            () = kernel.alarm.moved.notified() => {}
+        }
+    }
+}
+
+impl Kernel {
+    /// Reads from the store when the next question expires.
+    pub(crate) async fn set_alarm(&self) -> Result<(), GatewayError> {
+        if let Some(at) = self.store.next_expiry().await? {
+            self.alarm.set(at);
+        }
+        Ok(())
+    }
+
+    async fn expire_due(self: &Arc<Self>, now: Timestamp) -> Result<(), GatewayError> {
+        let due = self.store.due(now, BATCH).await?;
+        for (elicitation, execution) in &due {
+            self.expire(*execution, *elicitation).await?;
+        }
+        if due.len() < BATCH {
+            self.alarm.reset(None);
+            self.set_alarm().await?;
+        }
+        Ok(())
+    }
+}

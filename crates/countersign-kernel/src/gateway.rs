@@ -1,0 +1,389 @@
+//! The façade over catalog, policy, hooks, engine, executions and store.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, RwLock};
+use std::time::Duration;
+
+use countersign_core::audit::AuditRecord;
+use countersign_core::event::{Event, Settlement};
+use countersign_core::execution::Status;
+use countersign_core::grant::Grant;
+use countersign_core::ids::{CallNo, ElicitationId, ExecutionId, GrantId, TokenId};
+use countersign_core::policy::{Explanation, PathPattern, Policy, Subject};
+use countersign_core::time::Timestamp;
+use countersign_sdk::{Plugin, PluginError, PrincipalId, Role, SessionId};
+use serde_json::Value;
+use tokio::sync::broadcast;
+
+use crate::accept::{Accepted, CallRequest, Caller, Patience};
+use crate::catalog::Catalog;
+use crate::decide::{Decide, Receipt};
+use crate::drive::Entry;
+use crate::engine::ElicitationEngine;
+use crate::error::{CallError, CancelError, DecideError, GatewayError, SettleError};
+use crate::events::GatewayEvent;
+use crate::expiry;
+use crate::hooks::{Hooks, PostHook, PreHook};
+use crate::kernel::{Kernel, OnPause};
+use crate::ports::{
+    Clock, Credentials, ElicitationFilter, ElicitationRow, Entropy, EnvCredentials, ExecutionFilter, ExecutionRow,
+    Listing, Page, Store, SystemClock, SystemEntropy, TokenRow,
+};
+use crate::result::{ExecutionResult, Pending};
+use crate::sessions::SessionError;
+use crate::settings::Settings;
+use crate::tokens::{Minted, TokenError};
+
+/// The gateway. Cheap to clone; all clones are one.
+#[derive(Clone)]
+pub struct Gateway {
+    kernel: Arc<Kernel>,
+}
+
+/// A gateway in the making.
+pub struct GatewayBuilder {
+    store: Arc<dyn Store>,
+    clock: Arc<dyn Clock>,
+    entropy: Arc<dyn Entropy>,
+    credentials: Arc<dyn Credentials>,
+    policy: Policy,
+    settings: Settings,
+    hooks: Hooks,
+    plugins: Vec<Plugin>,
+    on_pause: Vec<OnPause>,
+}
+
+/// Why a gateway did not start.
+#[derive(Debug, thiserror::Error)]
+pub enum BuildError {
+    /// Plugins that do not fit; everything that is wrong with them.
+    #[error("the plugin \"{plugin}\" cannot be registered:{}", lines(errors))]
+    Plugin {
+        /// The plugin.
+        plugin: String,
+        /// What is wrong.
+        errors: Vec<PluginError>,
+    },
+    /// Recovery failed.
+    #[error("{0}")]
+    Gateway(#[from] GatewayError),
+}
+
+fn lines(errors: &[PluginError]) -> String {
+    errors.iter().map(|e| format!("\n  - {e}")).collect()
+}
+
+impl GatewayBuilder {
+    /// Adds a plugin's tools.
+    #[must_use]
+    pub fn plugin(mut self, plugin: Plugin) -> Self {
+        self.plugins.push(plugin);
+        self
+    }
+
+    /// Sets the policy; without one, reading is allowed and destruction asks.
+    #[must_use]
+    pub fn policy(mut self, policy: Policy) -> Self {
+        self.policy = policy;
+        self
+    }
+
+    /// Sets how the gateway behaves.
+    #[must_use]
+    pub fn settings(mut self, settings: Settings) -> Self {
+        self.settings = settings;
+        self
+    }
+
+    /// Adds a hook before tools; hooks run in this order.
+    #[must_use]
+    pub fn pre_hook(mut self, hook: impl PreHook) -> Self {
+        self.hooks.pre.push(Box::new(hook));
+        self
+    }
+
+    /// Adds a hook after tools; hooks run in this order.
+    #[must_use]
+    pub fn post_hook(mut self, hook: impl PostHook) -> Self {
+        self.hooks.post.push(Box::new(hook));
+        self
+    }
+
+    /// Calls back whenever something starts to wait for a person.
+    #[must_use]
+    pub fn on_pause(mut self, callback: impl Fn(&Pending) + Send + Sync + 'static) -> Self {
+        self.on_pause.push(Arc::new(callback));
+        self
+    }
+
+    /// Replaces the system's clock.
+    #[must_use]
+    pub fn clock(mut self, clock: impl Clock) -> Self {
+        self.clock = Arc::new(clock);
+        self
+    }
+
+    /// Replaces the system's entropy.
+    #[must_use]
+    pub fn entropy(mut self, entropy: impl Entropy) -> Self {
+        self.entropy = Arc::new(entropy);
+        self
+    }
+
+    /// Replaces credentials from the environment.
+    #[must_use]
+    pub fn credentials(mut self, credentials: impl Credentials) -> Self {
+        self.credentials = Arc::new(credentials);
+        self
+    }
+
+    /// Builds the catalog, takes up what an earlier process left behind, and starts the expiry timer. When this
+    /// returns, every call that was interrupted is in doubt or goes on.
+    pub async fn start(self) -> Result<Gateway, BuildError> {
+        let mut catalog = Catalog::default();
+        for plugin in self.plugins {
+            let name = plugin.id().to_owned();
+            catalog.register(plugin).map_err(|errors| BuildError::Plugin { plugin: name, errors })?;
+        }
+        let policy_version = self.policy.version().digest();
+        let kernel = Arc::new(Kernel {
+            store: self.store,
+            clock: self.clock,
+            entropy: self.entropy,
+            credentials: self.credentials,
+            catalog,
+            policy: self.policy,
+            policy_version,
+            hooks: self.hooks,
+            events: broadcast::Sender::new(self.settings.event_backlog),
+            settings: self.settings,
+            on_pause: RwLock::new(self.on_pause),
+            registry: Default::default(),
+            waiters: Default::default(),
+            grants: Default::default(),
+            sessions: Default::default(),
+            alarm: Default::default(),
+            closed: AtomicBool::new(false),
+        });
+        kernel.set_alarm().await?;
+        let found = kernel.recover().await?;
+        if found > 0 {
+            tracing::info!(found, "took up executions that were running when the last process ended");
+        }
+        tokio::spawn(expiry::watch(Arc::downgrade(&kernel)));
+        Ok(Gateway { kernel })
+    }
+}
+
+impl Gateway {
+    /// Starts building a gateway on a store.
+    pub fn builder(store: impl Store) -> GatewayBuilder {
+        Self::on(Arc::new(store))
+    }
+
+    /// Starts building a gateway on a store that others hold too.
+    pub fn on(store: Arc<dyn Store>) -> GatewayBuilder {
+        GatewayBuilder {
+            store,
+            clock: Arc::new(SystemClock),
+            entropy: Arc::new(SystemEntropy),
+            credentials: Arc::new(EnvCredentials),
+            policy: Policy::default(),
+            settings: Settings::default(),
+            hooks: Hooks::default(),
+            plugins: Vec::new(),
+            on_pause: Vec::new(),
+        }
+    }
+
+    /// Calls a tool: the whole way of a call. The answer is final, or says what it waits for.
+    pub async fn call(&self, request: CallRequest) -> Result<ExecutionResult, CallError> {
+        let patience = request.patience;
+        let id = match self.kernel.accept(&request).await? {
+            Accepted::New(live) => {
+                self.kernel.spawn_driver(Arc::clone(&live), Entry::Fresh);
+                return Ok(self.kernel.wait_for(live.id, Some(live), patience).await?.ok_or(GatewayError::Closed)?);
+            }
+            Accepted::Known(id) => id,
+        };
+        Ok(self.kernel.wait_for(id, None, patience).await?.ok_or(GatewayError::Closed)?)
+    }
+
+    /// Waits for an execution; nothing where there is none.
+    pub async fn wait(&self, id: ExecutionId, patience: Patience) -> Result<Option<ExecutionResult>, GatewayError> {
+        self.kernel.wait_for(id, None, patience).await
+    }
+
+    /// An execution as it stands.
+    pub async fn result(&self, id: ExecutionId) -> Result<Option<ExecutionResult>, GatewayError> {
+        self.kernel.result(id).await
+    }
+
+    /// Takes a person's decision.
+    pub async fn decide(&self, request: Decide) -> Result<Receipt, DecideError> {
+        self.kernel.decide(request).await
+    }
+
+    /// Stops an execution.
+    pub async fn cancel(&self, id: ExecutionId, by: &Caller, reason: &str) -> Result<ExecutionResult, CancelError> {
+        self.kernel.cancel(id, by, reason).await
+    }
+
+    /// Settles a call that is in doubt.
+    pub async fn settle(
+        &self,
+        id: ExecutionId,
+        call: CallNo,
+        settlement: Settlement,
+        by: &Caller,
+    ) -> Result<ExecutionResult, SettleError> {
+        self.kernel.settle(id, call, settlement, by).await
+    }
+
+    /// Opens a session; opening one's own again changes nothing.
+    pub async fn open_session(
+        &self,
+        by: &Caller,
+        client: &str,
+        id: Option<SessionId>,
+    ) -> Result<SessionId, SessionError> {
+        self.kernel.open_session(by, client, id).await
+    }
+
+    /// The gate alone, for a program that runs its tools itself: `decider` is the person it speaks for.
+    pub fn engine(&self, session: SessionId, requester: Caller, decider: Caller) -> ElicitationEngine {
+        ElicitationEngine::new(Arc::clone(&self.kernel), session, requester, decider)
+    }
+
+    /// The tools.
+    pub fn catalog(&self) -> &Catalog {
+        &self.kernel.catalog
+    }
+
+    /// What policy says of a call, and why. Nothing runs. Nothing where there is no such tool.
+    pub fn explain(&self, path: &str, args: &Value, caller: &Caller, session: &SessionId) -> Option<Explanation> {
+        let tool = self.kernel.catalog.get(path)?;
+        Some(self.kernel.policy.explain(&Subject {
+            path: tool.path(),
+            effects: tool.effects(),
+            source: tool.source(),
+            args,
+            principal: &caller.principal,
+            session,
+        }))
+    }
+
+    /// A stream of what happens from now on.
+    pub fn events(&self) -> broadcast::Receiver<GatewayEvent> {
+        self.kernel.events.subscribe()
+    }
+
+    /// Elicitations, oldest first.
+    pub async fn elicitations(
+        &self,
+        filter: ElicitationFilter,
+        page: Page,
+    ) -> Result<Listing<ElicitationRow>, GatewayError> {
+        Ok(self.kernel.store.elicitations(filter, page).await?)
+    }
+
+    /// One elicitation.
+    pub async fn elicitation(&self, id: ElicitationId) -> Result<Option<ElicitationRow>, GatewayError> {
+        Ok(self.kernel.store.elicitation(id).await?)
+    }
+
+    /// Executions, newest first.
+    pub async fn executions(&self, filter: ExecutionFilter, page: Page) -> Result<Listing<ExecutionRow>, GatewayError> {
+        Ok(self.kernel.store.executions(filter, page).await?)
+    }
+
+    /// One execution's journal; empty where there is none.
+    pub async fn journal(&self, id: ExecutionId) -> Result<Vec<Event>, GatewayError> {
+        Ok(self.kernel.store.journal(id).await?)
+    }
+
+    /// Audit records after a number.
+    pub async fn audit(&self, after: u64, limit: usize) -> Result<Vec<AuditRecord>, GatewayError> {
+        Ok(self.kernel.store.audit(after, limit).await?)
+    }
+
+    /// The remembered approvals of a session.
+    pub async fn grants(&self, session: &SessionId) -> Result<Vec<Grant>, GatewayError> {
+        Ok(self.kernel.store.grants(session).await?)
+    }
+
+    /// Remembers an approval for the tools that a pattern finds now.
+    pub async fn give_grant(
+        &self,
+        by: &Caller,
+        session: &SessionId,
+        pattern: &PathPattern,
+        expires_at: Option<Timestamp>,
+        uses: Option<u32>,
+    ) -> Result<Grant, DecideError> {
+        self.kernel.give_grant(by, session, pattern, expires_at, uses).await
+    }
+
+    /// Forgets one remembered approval.
+    pub async fn revoke_grant(&self, by: &Caller, id: GrantId) -> Result<(), DecideError> {
+        self.kernel.revoke_grant(by, id).await
+    }
+
+    /// Forgets all remembered approvals of a session.
+    pub async fn clear_grants(&self, by: &Caller, session: &SessionId) -> Result<(), DecideError> {
+        self.kernel.clear_grants(by, session).await
+    }
+
+    /// Makes a token for a new principal.
+    pub async fn create_token(&self, name: &str, role: Role, by: Option<PrincipalId>) -> Result<Minted, TokenError> {
+        self.kernel.create_token(name, role, by).await
+    }
+
+    /// Revokes a token.
+    pub async fn revoke_token(&self, id: TokenId, by: Option<PrincipalId>) -> Result<(), GatewayError> {
+        self.kernel.revoke_token(id, by).await
+    }
+
+    /// All tokens.
+    pub async fn tokens(&self) -> Result<Vec<TokenRow>, GatewayError> {
+        Ok(self.kernel.store.tokens().await?)
+    }
+
+    /// Who a secret belongs to.
+    pub async fn authenticate(&self, secret: &str) -> Result<Option<Caller>, GatewayError> {
+        self.kernel.authenticate(secret).await
+    }
+
+    /// The moment, as this gateway's clock tells it.
+    pub fn now(&self) -> Timestamp {
+        self.kernel.now()
+    }
+
+    /// How many executions are in memory; parked ones are not.
+    pub fn live(&self) -> usize {
+        self.kernel.registry.len()
+    }
+
+    /// Accepts nothing more and waits, up to a limit, for running handlers. What waits for people stays in the store.
+    pub async fn close(&self, limit: Duration) {
+        self.kernel.closed.store(true, Ordering::Release);
+        let quiet = async {
+            while self.busy().await {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        };
+        if tokio::time::timeout(limit, quiet).await.is_err() {
+            tracing::warn!("handlers were still running when the gateway closed; they may be in doubt on the next start");
+        }
+    }
+
+    async fn busy(&self) -> bool {
+        for live in self.kernel.registry.all() {
+            let state = live.lock().await;
+            if !state.gone && state.execution.status() == Status::Running {
+                return true;
+            }
+        }
+        false
+    }
+}

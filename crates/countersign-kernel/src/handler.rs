@@ -1,0 +1,281 @@
+//! The one place that starts a handler.
+//!
+//! What it takes is a [`StartPermit`], which only the core can make, from a recorded start. The handler gets exactly the
+//! recorded arguments. Its panic is its failure and nobody else's.
+
+use std::collections::HashMap;
+use std::panic::AssertUnwindSafe;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use countersign_core::canonical::Verbatim;
+use countersign_core::event::{CallOutcome, EventBody, Failure};
+use countersign_core::execution::{Next, StartPermit};
+use countersign_core::ids::CallNo;
+use countersign_sdk::{
+    AskReply, AskRequest, CallFacts, Ctx, CtxHost, LogLevel, Principal, SecretString, ToolError, ToolErrorCode,
+};
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use serde_json::Value;
+
+use crate::catalog::CatalogTool;
+use crate::drive::Flow;
+use crate::error::GatewayError;
+use crate::hooks::HookCall;
+use crate::journal::Beside;
+use crate::kernel::Kernel;
+use crate::live::{Guard, Live};
+use crate::redaction::Redaction;
+use crate::result::LogLine;
+
+/// The longest log line.
+const MAX_LOG_BYTES: usize = 8 * 1024;
+
+impl Kernel {
+    /// Steps 7 to 10: enters the handler and records what became of it, unless it is parked or dropped first.
+    pub(crate) async fn run(self: &Arc<Self>, live: &Arc<Live>, permit: StartPermit) -> Result<Flow, GatewayError> {
+        let call = permit.call();
+        let outcome = tokio::select! {
+            biased;
+            outcome = self.enter(live, permit) => outcome,
+            () = self.until_parked(live) => {
+                let state = self.lock(live).await?;
+                return Ok(self.stop(live, state));
+            }
+            () = self.until_droppable(live) => return self.drop_cancelled(live).await,
+        };
+        loop {
+            let failed = match self.lock(live).await {
+                Ok(state) => match self.conclude(live, state, call, outcome.clone()).await {
+                    Ok(flow) => return Ok(flow),
+                    Err(error) => error,
+                },
+                Err(error) => error,
+            };
+            if !matches!(failed, GatewayError::Store(_)) || self.is_closed() {
+                return Err(failed);
+            }
+            tracing::error!(execution = %live.id, error = ?failed, "an outcome could not be recorded; trying again");
+            tokio::time::sleep(std::time::Duration::from_millis(200)).await;
+        }
+    }
+
+    /// The only call of a handler in the product.
+    async fn enter(self: &Arc<Self>, live: &Arc<Live>, permit: StartPermit) -> CallOutcome {
+        let (facts, tool) = match self.call_facts(live, permit.call()).await {
+            Ok(found) => found,
+            Err(failure) => return CallOutcome::Failed(failure),
+        };
+        let host = Arc::new(HandlerHost {
+            kernel: Arc::clone(self),
+            live: Arc::clone(live),
+            call: permit.call(),
+            tool: Arc::clone(&tool),
+            principal: facts.principal.clone(),
+            redaction: Redaction::default(),
+            progress: Mutex::default(),
+        });
+        let ctx = Ctx::new(facts, Arc::clone(&host) as Arc<dyn CtxHost>);
+        let entered = AssertUnwindSafe(async { permit.enter(tool.tool(), ctx).await });
+        match entered.catch_unwind().await {
+            Ok(result) => host.outcome(result),
+            Err(_) => {
+                tracing::error!(execution = %live.id, tool = %tool.path(), "a handler panicked");
+                CallOutcome::Failed(Failure::new("handler_panicked", "The tool's handler crashed."))
+            }
+        }
+    }
+
+    async fn call_facts(&self, live: &Arc<Live>, no: CallNo) -> Result<(CallFacts, Arc<CatalogTool>), Failure> {
+        let state = self.lock(live).await.map_err(|e| Failure::new(e.code(), e.to_string()))?;
+        let gone = || Failure::new("tool_not_found", "The tool is gone.");
+        let call = state.execution.call(no).ok_or_else(gone)?;
+        let tool = self.catalog.at(&call.path).ok_or_else(gone)?;
+        let facts = CallFacts {
+            path: call.path.clone(),
+            execution_id: live.id.to_string(),
+            principal: state.execution.requester().clone(),
+            session: state.execution.session().clone(),
+            idempotency_key: format!("{}.{no}", live.id),
+        };
+        Ok((facts, Arc::clone(tool)))
+    }
+
+    /// Steps 9 and 10 for a call with an outcome: recorded with the end of its execution, then the post-hooks.
+    pub(crate) async fn conclude(
+        &self,
+        live: &Arc<Live>,
+        mut state: Guard,
+        no: CallNo,
+        outcome: CallOutcome,
+    ) -> Result<Flow, GatewayError> {
+        let already = match state.execution.next() {
+            Next::Done => true,
+            Next::Finish(_) => {
+                self.record(&mut state, vec![EventBody::Finished { outcome: outcome.clone() }], Beside::default()).await?;
+                true
+            }
+            _ => false,
+        };
+        if !already {
+            let mut events = self.withdrawn(&state, "the call ended without waiting for an answer");
+            events.push(EventBody::CallSettled { call: no, outcome: outcome.clone() });
+            events.push(EventBody::Finished { outcome: outcome.clone() });
+            if state.is_stored() {
+                self.record(&mut state, events, Beside::default()).await?;
+            } else {
+                self.note(&mut state, events)?;
+                self.flush_soon(&mut state)?;
+            }
+        }
+        let call = state.execution.call(no).cloned();
+        let (principal, session) = (state.execution.requester().clone(), state.execution.session().clone());
+        let flow = self.stop(live, state);
+        if let Some(call) = call.filter(|_| !self.hooks.post.is_empty()) {
+            let args = call.args.to_value();
+            let seen = HookCall { path: &call.path, effects: call.effects, args: &args, principal: &principal, session: &session };
+            self.hooks.after(seen, &outcome).await;
+        }
+        Ok(flow)
+    }
+
+    /// Completes when everything the handler waits for is a person and that has taken long enough. It holds no timer
+    /// before the first question.
+    async fn until_parked(&self, live: &Arc<Live>) {
+        loop {
+            live.asked.notified().await;
+            loop {
+                let waiting = self.waiters.join(live.id);
+                if tokio::time::timeout(self.settings.park_after, waiting.changed.notified()).await.is_ok() {
+                    continue;
+                }
+                match self.lock(live).await {
+                    Ok(state) if state.execution.next() == Next::AwaitPeople => return,
+                    Ok(state) if state.execution.open().next().is_none() => break,
+                    _ => {}
+                }
+            }
+        }
+    }
+}
+
+/// What stands behind a handler's `Ctx`.
+pub(crate) struct HandlerHost {
+    pub(crate) kernel: Arc<Kernel>,
+    pub(crate) live: Arc<Live>,
+    pub(crate) call: CallNo,
+    pub(crate) tool: Arc<CatalogTool>,
+    principal: Principal,
+    pub(crate) redaction: Redaction,
+    progress: Mutex<Progress>,
+}
+
+/// How far this entering of the handler has come, to match it with what an earlier one recorded.
+#[derive(Default)]
+struct Progress {
+    asks: u32,
+    steps: HashMap<String, usize>,
+}
+
+impl HandlerHost {
+    /// The number of the handler's next question.
+    pub(crate) fn next_ordinal(&self) -> u32 {
+        let mut progress = self.progress.lock().unwrap_or_else(PoisonError::into_inner);
+        progress.asks += 1;
+        progress.asks - 1
+    }
+
+    fn outcome(&self, result: Result<Value, ToolError>) -> CallOutcome {
+        let failed = |code: &str, message: String| CallOutcome::Failed(Failure::new(code, self.redaction.text(message)));
+        let value = match result {
+            Ok(value) => self.redaction.value(value),
+            Err(error) => {
+                if let Some(cause) = error.cause() {
+                    let cause = self.redaction.text(cause.to_string());
+                    tracing::warn!(execution = %self.live.id, tool = %self.tool.path(), cause, "the tool failed");
+                }
+                return failed(error.code().as_str(), error.message().to_owned());
+            }
+        };
+        if let Err(violations) = self.tool.tool().check_output(&value) {
+            let text = violations.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
+            return failed("invalid_output", format!("The tool's output does not fit its schema: {text}"));
+        }
+        match Verbatim::of(&value) {
+            Ok(value) => CallOutcome::Succeeded(value),
+            Err(e) => failed(e.code(), format!("The tool ran, but {e}.")),
+        }
+    }
+
+    async fn recorded_step(&self, name: &str) -> Result<Option<Value>, ToolError> {
+        let nth = {
+            let mut progress = self.progress.lock().unwrap_or_else(PoisonError::into_inner);
+            let taken = progress.steps.entry(name.to_owned()).or_default();
+            *taken += 1;
+            *taken - 1
+        };
+        let state = self.kernel.lock(&self.live).await.map_err(unavailable)?;
+        let run = state.execution.call(self.call).and_then(|call| call.run());
+        let step = run.and_then(|run| run.steps.iter().filter(|step| step.name == name).nth(nth));
+        Ok(step.map(|step| step.value.to_value()))
+    }
+
+    async fn write_step(&self, name: &str, value: Value) -> Result<(), ToolError> {
+        let value = Verbatim::of(&self.redaction.value(value)).map_err(|e| ToolError::with_code(e.code(), e.to_string()))?;
+        let step = EventBody::StepRecorded { call: self.call, name: name.to_owned(), value };
+        let mut state = self.kernel.lock(&self.live).await.map_err(unavailable)?;
+        self.kernel.record(&mut state, vec![step], Beside::default()).await.map_err(unavailable)
+    }
+
+    async fn find_token(&self, provider: &str) -> Result<SecretString, ToolError> {
+        let refuse = |text: String| ToolError::coded(ToolErrorCode::AuthNotAvailable, text);
+        let declared = self.tool.providers().iter().find(|p| p.id == provider);
+        let declared = declared.ok_or_else(|| refuse(format!("The plugin declares no auth provider \"{provider}\".")))?;
+        let found = self.kernel.credentials.token(declared, &self.principal).await;
+        let found = found.map_err(|cause| refuse("Credentials could not be looked up.".into()).caused_by(cause))?;
+        let token = found.ok_or_else(|| refuse(format!("No credential for \"{provider}\" is set up for this caller.")))?;
+        self.redaction.remember(&token);
+        Ok(token)
+    }
+}
+
+impl CtxHost for HandlerHost {
+    fn ask(&self, request: AskRequest) -> BoxFuture<'_, Result<AskReply, ToolError>> {
+        self.put_question(request).boxed()
+    }
+
+    fn token<'a>(&'a self, provider: &'a str) -> BoxFuture<'a, Result<SecretString, ToolError>> {
+        self.find_token(provider).boxed()
+    }
+
+    fn step_recorded<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<Option<Value>, ToolError>> {
+        self.recorded_step(name).boxed()
+    }
+
+    fn record_step<'a>(&'a self, name: &'a str, value: Value) -> BoxFuture<'a, Result<(), ToolError>> {
+        self.write_step(name, value).boxed()
+    }
+
+    fn log(&self, level: LogLevel, message: &str, fields: Value) {
+        let fields = if fields.is_null() { String::new() } else { format!(" {fields}") };
+        let mut message = self.redaction.text(format!("{message}{fields}"));
+        if message.len() > MAX_LOG_BYTES {
+            message.truncate(message.floor_char_boundary(MAX_LOG_BYTES));
+        }
+        tracing::debug!(execution = %self.live.id, tool = %self.tool.path(), ?level, message, "tool log");
+        self.live.log(LogLine { level, message }, self.kernel.settings.max_log_lines);
+    }
+
+    fn cancelled(&self) -> BoxFuture<'_, ()> {
+        self.live.cancel_requested().boxed()
+    }
+}
+
+pub(crate) fn unavailable(error: GatewayError) -> ToolError {
+    let message = "The gateway could not record it, so it did not happen.";
+    let code = match error {
+        GatewayError::Journal(_) => ToolErrorCode::Other(error.code().into()),
+        _ => ToolErrorCode::Unavailable,
+    };
+    ToolError::coded(code, message).caused_by(error)
+}

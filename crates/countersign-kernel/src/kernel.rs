@@ -1,0 +1,109 @@
+//! Everything the gateway's parts share.
+
+use std::sync::{Arc, RwLock};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use countersign_core::digest::Digest;
+use countersign_core::event::{Event, EventBody};
+use countersign_core::execution::Execution;
+use countersign_core::ids::ExecutionId;
+use countersign_core::policy::Policy;
+use countersign_core::time::Timestamp;
+use tokio::sync::broadcast;
+
+use crate::catalog::Catalog;
+use crate::error::GatewayError;
+use crate::events::GatewayEvent;
+use crate::expiry::Alarm;
+use crate::grants::GrantCache;
+use crate::hooks::Hooks;
+use crate::live::{Guard, Live, Registry, State, Waiters};
+use crate::ports::{Clock, Credentials, Entropy, Store};
+use crate::result::Pending;
+use crate::sessions::SessionCache;
+use crate::settings::Settings;
+
+pub(crate) type OnPause = Arc<dyn Fn(&Pending) + Send + Sync>;
+
+/// The gateway's parts, shared by its tasks.
+pub(crate) struct Kernel {
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) entropy: Arc<dyn Entropy>,
+    pub(crate) credentials: Arc<dyn Credentials>,
+    pub(crate) catalog: Catalog,
+    pub(crate) policy: Policy,
+    pub(crate) policy_version: Digest,
+    pub(crate) hooks: Hooks,
+    pub(crate) settings: Settings,
+    pub(crate) on_pause: RwLock<Vec<OnPause>>,
+    pub(crate) events: broadcast::Sender<GatewayEvent>,
+    pub(crate) registry: Registry,
+    pub(crate) waiters: Waiters,
+    pub(crate) grants: GrantCache,
+    pub(crate) sessions: SessionCache,
+    pub(crate) alarm: Alarm,
+    pub(crate) closed: AtomicBool,
+}
+
+impl Kernel {
+    pub(crate) fn now(&self) -> Timestamp {
+        self.clock.now()
+    }
+
+    pub(crate) fn random(&self) -> Result<[u8; 16], GatewayError> {
+        self.entropy.bits().ok_or(GatewayError::NoEntropy)
+    }
+
+    pub(crate) fn event(&self, body: EventBody) -> Event {
+        Event { at: self.now(), body }
+    }
+
+    pub(crate) fn is_closed(&self) -> bool {
+        self.closed.load(Ordering::Acquire)
+    }
+
+    /// The execution, from memory or from its journal, locked. Nothing where there is no such execution.
+    pub(crate) async fn find(&self, id: ExecutionId) -> Result<Option<(Arc<Live>, Guard)>, GatewayError> {
+        loop {
+            let live = match self.registry.get(id) {
+                Some(live) => live,
+                None => match self.load(id).await? {
+                    Some(live) => live,
+                    None => return Ok(None),
+                },
+            };
+            let state = self.lock(&live).await?;
+            if !state.gone {
+                return Ok(Some((live, state)));
+            }
+        }
+    }
+
+    /// Locks a live execution; one whose last write failed is read anew from the store first.
+    pub(crate) async fn lock(&self, live: &Arc<Live>) -> Result<Guard, GatewayError> {
+        let mut state = live.lock().await;
+        if state.doubtful {
+            let journal = self.store.journal(live.id).await?;
+            state.reload(&journal)?;
+        }
+        Ok(state)
+    }
+
+    /// Ends an execution's time in memory, if nobody drives it.
+    pub(crate) fn release(&self, live: &Arc<Live>, mut state: Guard) {
+        if !state.driven {
+            state.gone = true;
+            self.registry.remove(live);
+        }
+    }
+
+    async fn load(&self, id: ExecutionId) -> Result<Option<Arc<Live>>, GatewayError> {
+        let journal = self.store.journal(id).await?;
+        if journal.is_empty() {
+            return Ok(None);
+        }
+        let live = Arc::new(Live::new(State::stored(Execution::replay(&journal)?)));
+        Ok(Some(self.registry.insert(live)))
+    }
+}

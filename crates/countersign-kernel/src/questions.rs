@@ -1,0 +1,231 @@
+//! Questions from inside a handler: asked once, answered once, and answered from the journal when the handler is
+//! entered again.
+
+use countersign_core::bounds;
+use countersign_core::canonical::Canonical;
+use countersign_core::digest::Digest;
+use countersign_core::elicitation::{Decider, Decision, Elicitation, Origin};
+use countersign_core::event::{EventBody, StartedBy};
+use countersign_core::execution::{AskedState, Call};
+use countersign_core::ids::{ElicitationId, GrantId};
+use countersign_sdk::{AskKind, AskReply, AskRequest, Outcome, Remember, ToolError, ToolErrorCode, ToolPath};
+use tokio::sync::oneshot;
+
+use crate::error::GatewayError;
+use crate::handler::{HandlerHost, unavailable};
+use crate::journal::Beside;
+use crate::live::{Guard, State};
+use crate::ports::{GrantWrite, StoreError};
+use crate::settings::People;
+
+impl HandlerHost {
+    pub(crate) async fn put_question(&self, request: AskRequest) -> Result<AskReply, ToolError> {
+        let request = self.checked(request)?;
+        let state = self.kernel.lock(&self.live).await.map_err(unavailable)?;
+        let call = state.execution.call(self.call).cloned();
+        let call = call.ok_or_else(|| ToolError::coded(ToolErrorCode::Unavailable, "The call is gone."))?;
+        if self.already_approved(&call, &request) {
+            return Ok(self.reply(Outcome::Approved, None));
+        }
+        let ordinal = self.next_ordinal();
+        let recorded = call.run().and_then(|run| run.asks.get(ordinal as usize)).copied();
+        match recorded {
+            Some(id) => self.replay(state, id, &call, &request).await,
+            None if self.kernel.settings.people == People::Nobody => Err(nobody()),
+            None => self.ask_anew(state, &call, request, ordinal).await,
+        }
+    }
+
+    /// Bounds, and secrets cut out, before anybody sees it.
+    fn checked(&self, mut request: AskRequest) -> Result<AskRequest, ToolError> {
+        let refuse = |text: String| ToolError::coded(ToolErrorCode::InvalidParams, text);
+        if request.message.trim().is_empty() {
+            return Err(refuse("A question needs a message: the person decides by it.".into()));
+        }
+        if request.message.len() > bounds::MAX_TEXT_BYTES {
+            return Err(refuse(format!("A question's message has at most {} bytes.", bounds::MAX_TEXT_BYTES)));
+        }
+        request.message = self.redaction.text(request.message);
+        request.args = request.args.map(|args| self.redaction.value(args));
+        Ok(request)
+    }
+
+    /// A question about the running tool's own path, in a call that a person or a grant already let start, is answered
+    /// by that: nobody is asked twice.
+    fn already_approved(&self, call: &Call, request: &AskRequest) -> bool {
+        let own = request.kind == AskKind::Approval && request.tool_path.as_ref().is_none_or(|path| *path == call.path);
+        let let_start = call.run().is_some_and(|run| !matches!(run.by, StartedBy::Policy { .. }));
+        own && let_start
+    }
+
+    async fn ask_anew(&self, mut state: Guard, call: &Call, request: AskRequest, ordinal: u32) -> Result<AskReply, ToolError> {
+        let elicitation = self.elicitation(call, request, ordinal)?;
+        let id = elicitation.id;
+        if let Some(grant) = self.covering_grant(&state, &elicitation).await.map_err(unavailable)? {
+            match self.answer_by_grant(&mut state, &elicitation, grant).await {
+                Ok(()) => return Ok(self.reply(Outcome::Approved, None)),
+                Err(GatewayError::Store(StoreError::GrantGone(_))) => {
+                    let journal = self.kernel.store.journal(self.live.id).await.map_err(|e| unavailable(e.into()))?;
+                    state.reload(&journal).map_err(|e| unavailable(e.into()))?;
+                    self.kernel.grants.forget(state.execution.session());
+                }
+                Err(error) => return Err(unavailable(error)),
+            }
+        }
+        let beside = Beside { require: self.kernel.room_to_ask(&state), ..Beside::default() };
+        let asked = EventBody::Asked(Box::new(elicitation));
+        self.kernel.record(&mut state, vec![asked], beside).await.map_err(unavailable)?;
+        self.live.asked.notify_one();
+        self.await_answer(state, id).await
+    }
+
+    /// The handler was entered again: the question must be the one it asked before.
+    async fn replay(&self, state: Guard, id: ElicitationId, call: &Call, request: &AskRequest) -> Result<AskReply, ToolError> {
+        let asked = state.execution.find(id).cloned();
+        let asked = asked.ok_or_else(|| ToolError::coded(ToolErrorCode::Unavailable, "The question is gone."))?;
+        let same = asked.elicitation.digest == question_digest(call, request, self.shown_args(call, request)?.as_str());
+        if !same {
+            let message = "The handler asked something else than before it was interrupted; it was stopped.";
+            return Err(ToolError::with_code("diverged", message));
+        }
+        match asked.state {
+            AskedState::Open => {
+                self.live.asked.notify_one();
+                self.await_answer(state, id).await
+            }
+            AskedState::Decided(_) => self.let_past(state, id).await,
+            AskedState::Used(decision) => Ok(self.reply_with(&decision)),
+        }
+    }
+
+    async fn await_answer(&self, mut state: Guard, id: ElicitationId) -> Result<AskReply, ToolError> {
+        let (answered, answer) = oneshot::channel();
+        state.answers.insert(id, answered);
+        drop(state);
+        if answer.await.is_err() {
+            // The driver has stopped; this future is about to be dropped with it.
+            return Err(ToolError::coded(ToolErrorCode::Cancelled, "The execution was stopped."));
+        }
+        let state = self.kernel.lock(&self.live).await.map_err(unavailable)?;
+        self.let_past(state, id).await
+    }
+
+    /// Gives an answer to the handler: recorded first, because from then on it may act on it.
+    async fn let_past(&self, mut state: Guard, id: ElicitationId) -> Result<AskReply, ToolError> {
+        let asked = state.execution.find(id).cloned();
+        let (decision, expires_at) = match &asked {
+            Some(asked) => match asked.decision() {
+                Some(decision) => (decision.clone(), asked.elicitation.expires_at),
+                None => return Err(ToolError::coded(ToolErrorCode::Unavailable, "The answer was not recorded.")),
+            },
+            None => return Err(ToolError::coded(ToolErrorCode::Unavailable, "The question is gone.")),
+        };
+        if decision.outcome == Outcome::Approved && self.kernel.now() >= expires_at {
+            return Err(ToolError::with_code("expired", "The approval expired before it could be used."));
+        }
+        let started = EventBody::CallStarted { call: self.call, by: StartedBy::Decision { elicitation: id } };
+        let beside = Beside { require: self.authority(&state, &decision), ..Beside::default() };
+        self.kernel.record(&mut state, vec![started], beside).await.map_err(unavailable)?;
+        Ok(self.reply_with(&decision))
+    }
+
+    /// The tokens a yes relies on; a no relies on nobody.
+    fn authority(&self, state: &State, decision: &Decision) -> Vec<crate::ports::Requirement> {
+        if decision.outcome != Outcome::Approved {
+            return Vec::new();
+        }
+        let tokens = state.execution.token().into_iter().chain(decision.token());
+        tokens.map(crate::ports::Requirement::TokenLive).collect()
+    }
+
+    fn elicitation(&self, call: &Call, request: AskRequest, ordinal: u32) -> Result<Elicitation, ToolError> {
+        let kernel = &self.kernel;
+        let args = self.shown_args(call, &request)?;
+        let digest = question_digest(call, &request, args.as_str());
+        let tool = request.tool_path.clone().unwrap_or_else(|| call.path.clone());
+        Ok(Elicitation {
+            id: ElicitationId::from_random(kernel.random().map_err(unavailable)?),
+            call: self.call,
+            origin: Origin::Handler { ordinal },
+            because: format!("{} asks while it runs", call.path),
+            remember: self.remember(&request.kind, &tool),
+            kind: request.kind,
+            tool,
+            message: request.message,
+            args,
+            digest,
+            expires_at: kernel.now().after(kernel.settings.expires),
+        })
+    }
+
+    /// Only approvals of a tool can be remembered: a form or a bare confirmation is about this moment.
+    fn remember(&self, kind: &AskKind, tool: &ToolPath) -> Remember {
+        match kind {
+            AskKind::Approval => self.kernel.remember_for(tool, None),
+            AskKind::Form { .. } => Remember::Call,
+        }
+    }
+
+    fn shown_args(&self, call: &Call, request: &AskRequest) -> Result<Canonical, ToolError> {
+        match &request.args {
+            None => Ok(call.args.clone()),
+            Some(args) => Canonical::of(args).map_err(|e| ToolError::coded(ToolErrorCode::InvalidParams, e.to_string())),
+        }
+    }
+
+    async fn covering_grant(&self, state: &State, elicitation: &Elicitation) -> Result<Option<GrantId>, GatewayError> {
+        if elicitation.remember != Remember::Session {
+            return Ok(None);
+        }
+        let Some(tool) = self.kernel.catalog.at(&elicitation.tool) else { return Ok(None) };
+        let (store, session) = (&*self.kernel.store, state.execution.session());
+        self.kernel.grants.covering(store, session, tool.path(), tool.fingerprint(), self.kernel.now()).await
+    }
+
+    async fn answer_by_grant(&self, state: &mut State, elicitation: &Elicitation, id: GrantId) -> Result<(), GatewayError> {
+        let now = self.kernel.now();
+        let decision = Decision {
+            outcome: Outcome::Approved,
+            by: Decider::Grant { id },
+            channel: "grant".into(),
+            at: now,
+            comment: None,
+            data: None,
+        };
+        let events = vec![
+            EventBody::Asked(Box::new(elicitation.clone())),
+            EventBody::Decided { elicitation: elicitation.id, decision: decision.clone() },
+            EventBody::CallStarted { call: self.call, by: StartedBy::Decision { elicitation: elicitation.id } },
+        ];
+        let beside = Beside {
+            require: self.authority(state, &decision),
+            grants: vec![GrantWrite::Use { id, now }],
+            ..Beside::default()
+        };
+        self.kernel.record(state, events, beside).await
+    }
+
+    fn reply_with(&self, decision: &Decision) -> AskReply {
+        self.reply(decision.outcome, decision.data.as_ref().map(Canonical::to_value))
+    }
+
+    fn reply(&self, outcome: Outcome, data: Option<serde_json::Value>) -> AskReply {
+        AskReply { execution_id: self.live.id.to_string(), outcome, data }
+    }
+}
+
+/// What a question is, for a replay to compare: the call it belongs to and everything the person is shown.
+fn question_digest(call: &Call, request: &AskRequest, args: &str) -> Digest {
+    let kind = serde_json::to_string(&request.kind).unwrap_or_default();
+    let path = request.tool_path.as_ref().map_or("", ToolPath::as_str);
+    let mut bytes = Vec::new();
+    for part in [call.digest.as_bytes().as_slice(), kind.as_bytes(), path.as_bytes(), request.message.as_bytes(), args.as_bytes()] {
+        bytes.extend_from_slice(&(part.len() as u64).to_be_bytes());
+        bytes.extend_from_slice(part);
+    }
+    Digest::of(&bytes)
+}
+
+fn nobody() -> ToolError {
+    ToolError::coded(ToolErrorCode::ElicitationNotAvailable, "No person can be reached to answer.")
+}

@@ -1,0 +1,59 @@
+//! Taking up, on start, what was running when the process died.
+//!
+//! Promise: when it returns, every call that started without an outcome is in doubt (R4) or goes on, whichever its
+//! journal says. What waits for a person is not touched: it stays a row until somebody decides, so starting with a
+//! hundred thousand of them costs nothing.
+
+use std::sync::Arc;
+
+use countersign_core::event::EventBody;
+use countersign_core::execution::{Recovery, Status};
+
+use crate::error::GatewayError;
+use crate::journal::Beside;
+use crate::kernel::Kernel;
+use crate::ports::{ExecutionFilter, Page};
+
+const BATCH: usize = 500;
+
+impl Kernel {
+    pub(crate) async fn recover(self: &Arc<Self>) -> Result<usize, GatewayError> {
+        let filter = ExecutionFilter { status: vec![Status::Running], requester: None };
+        let mut page = Page::first(BATCH);
+        let mut found = 0;
+        loop {
+            // Keyset cursors stand still while rows change status, so each execution is seen once.
+            let rows = self.store.executions(filter.clone(), page).await?;
+            for row in &rows.items {
+                found += 1;
+                if let Err(error) = self.take_up(row.id).await {
+                    tracing::error!(execution = %row.id, ?error, "an execution could not be taken up");
+                }
+            }
+            match rows.next {
+                Some(cursor) => page = Page { cursor: Some(cursor), limit: BATCH },
+                None => return Ok(found),
+            }
+        }
+    }
+
+    async fn take_up(self: &Arc<Self>, id: countersign_core::ids::ExecutionId) -> Result<(), GatewayError> {
+        let Some((live, mut state)) = self.find(id).await? else { return Ok(()) };
+        let doubts: Vec<_> = state
+            .execution
+            .recover()
+            .into_iter()
+            .filter_map(|recovery| match recovery {
+                Recovery::FoundInDoubt(call) => Some(EventBody::FoundInDoubt { call }),
+                Recovery::Rerun(_) => None,
+            })
+            .collect();
+        if !doubts.is_empty() {
+            let mut events = self.withdrawn(&state, "the call is in doubt");
+            events.extend(doubts);
+            self.record(&mut state, events, Beside::default()).await?;
+        }
+        self.go_on(live, state);
+        Ok(())
+    }
+}

@@ -1,0 +1,108 @@
+//! What a caller learns of an execution.
+
+use countersign_core::elicitation::Elicitation;
+use countersign_core::event::{CallOutcome, Failure};
+use countersign_core::execution::{End, Execution, Phase, Status};
+use countersign_core::ids::ExecutionId;
+use countersign_core::time::Timestamp;
+use countersign_sdk::{LogLevel, ToolPath};
+use serde_json::Value;
+
+/// An execution as its caller sees it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ExecutionResult {
+    /// Its id.
+    pub execution: ExecutionId,
+    /// Where it stands.
+    pub status: Status,
+    /// Its value, once it succeeded.
+    pub value: Option<Value>,
+    /// Its failure, once it failed or was cancelled.
+    pub error: Option<Failure>,
+    /// Its calls, in issue order.
+    pub calls: Vec<CallSummary>,
+    /// What its handlers logged while this process ran them.
+    pub logs: Vec<LogLine>,
+    /// The questions nobody answered yet, oldest first.
+    pub pending: Vec<Pending>,
+}
+
+/// One call, in brief.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CallSummary {
+    /// The tool.
+    pub path: ToolPath,
+    /// The arguments it ran or would run with.
+    pub args: Value,
+    /// How far it got.
+    pub status: &'static str,
+}
+
+/// A line that a handler logged.
+#[derive(Debug, Clone, PartialEq)]
+pub struct LogLine {
+    /// How much it matters.
+    pub level: LogLevel,
+    /// What it says, fields appended.
+    pub message: String,
+}
+
+/// A question nobody answered yet.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Pending {
+    /// The execution that asks.
+    pub execution: ExecutionId,
+    /// When it was asked.
+    pub asked_at: Timestamp,
+    /// The question.
+    pub elicitation: Elicitation,
+}
+
+impl ExecutionResult {
+    /// The oldest question, where the execution waits for one.
+    pub fn paused(&self) -> Option<&Pending> {
+        self.pending.first()
+    }
+
+    /// True only where it succeeded.
+    pub fn success(&self) -> bool {
+        self.status == Status::Succeeded
+    }
+
+    pub(crate) fn of(execution: &Execution, logs: Vec<LogLine>) -> Self {
+        let (value, error) = match execution.end() {
+            Some(End::Finished { outcome: CallOutcome::Succeeded(value), .. }) => (Some(value.to_value()), None),
+            Some(End::Finished { outcome: CallOutcome::Failed(failure), .. }) => (None, Some(failure.clone())),
+            Some(End::Cancelled { reason, .. }) => (None, Some(Failure::new("cancelled", reason))),
+            None => (None, None),
+        };
+        let pending = execution.asked().iter().filter(|a| a.decision().is_none()).map(|a| Pending {
+            execution: execution.id(),
+            asked_at: a.at,
+            elicitation: a.elicitation.clone(),
+        });
+        Self {
+            execution: execution.id(),
+            status: execution.status(),
+            value,
+            error,
+            calls: execution.calls().iter().map(summary).collect(),
+            logs,
+            pending: pending.collect(),
+        }
+    }
+}
+
+fn summary(call: &countersign_core::execution::Call) -> CallSummary {
+    let status = match call.phase() {
+        Phase::Issued => "issued",
+        Phase::Asked { .. } => "asked",
+        Phase::Cleared { .. } | Phase::Retrying(_) => "approved",
+        Phase::Refused { .. } => "refused",
+        Phase::Running(_) => "running",
+        Phase::InDoubt(_) => "in_doubt",
+        Phase::Settled(CallOutcome::Succeeded(_)) => "succeeded",
+        Phase::Settled(CallOutcome::Failed(_)) => "failed",
+    };
+    CallSummary { path: call.path.clone(), args: call.args.to_value(), status }
+}

@@ -1,0 +1,100 @@
+//! Sessions: whose a conversation is.
+
+use std::collections::HashMap;
+use std::sync::{PoisonError, RwLock};
+
+use countersign_core::audit::AuditEntry;
+use countersign_sdk::{PrincipalId, SessionId};
+
+use crate::accept::Caller;
+use crate::error::GatewayError;
+use crate::kernel::Kernel;
+use crate::ports::{SessionRow, Store, Write};
+
+/// How many sessions are kept in memory; past this the cache starts anew.
+const MAX_SESSIONS: usize = 100_000;
+/// The longest client name.
+const MAX_CLIENT_BYTES: usize = 200;
+
+/// Why a session could not be opened.
+#[derive(Debug, thiserror::Error)]
+pub enum SessionError {
+    /// The client's name for itself is unusable.
+    #[error("a client name has 1 to {MAX_CLIENT_BYTES} bytes and no control characters")]
+    BadClient,
+    /// The id is somebody else's.
+    #[error("the session belongs to another principal")]
+    Taken,
+    /// Something inside failed.
+    #[error("{0}")]
+    Gateway(#[from] GatewayError),
+}
+
+/// Whose the sessions are that were looked at.
+#[derive(Default)]
+pub(crate) struct SessionCache {
+    owners: RwLock<HashMap<SessionId, PrincipalId>>,
+}
+
+impl SessionCache {
+    pub(crate) async fn owner(&self, store: &dyn Store, id: &SessionId) -> Result<Option<PrincipalId>, GatewayError> {
+        if let Some(owner) = self.owners.read().unwrap_or_else(PoisonError::into_inner).get(id) {
+            return Ok(Some(owner.clone()));
+        }
+        let owner = store.session(id).await?.map(|row| row.principal);
+        if let Some(owner) = &owner {
+            self.remember(id, owner);
+        }
+        Ok(owner)
+    }
+
+    fn remember(&self, id: &SessionId, owner: &PrincipalId) {
+        let mut owners = self.owners.write().unwrap_or_else(PoisonError::into_inner);
+        if owners.len() >= MAX_SESSIONS {
+            owners.clear();
+        }
+        owners.insert(id.clone(), owner.clone());
+    }
+}
+
+impl Kernel {
+    /// Opens a session, new or with an id of the caller's choice; opening one's own again changes nothing.
+    pub(crate) async fn open_session(
+        &self,
+        by: &Caller,
+        client: &str,
+        id: Option<SessionId>,
+    ) -> Result<SessionId, SessionError> {
+        if client.is_empty() || client.len() > MAX_CLIENT_BYTES || client.chars().any(char::is_control) {
+            return Err(SessionError::BadClient);
+        }
+        let id = match id {
+            Some(id) => id,
+            None => self.new_session_id()?,
+        };
+        match self.sessions.owner(&*self.store, &id).await? {
+            Some(owner) if owner == by.principal.id => return Ok(id),
+            Some(_) => return Err(SessionError::Taken),
+            None => {}
+        }
+        let opened_at = self.now();
+        let principal = by.principal.id.clone();
+        let audit = vec![AuditEntry::bare(opened_at, "SessionOpened", Some(principal.clone()), format!("{id} by {client}"))];
+        let row = SessionRow { id: id.clone(), principal, client: client.to_owned(), opened_at };
+        let write = Write { session: Some(row), audit, ..Write::default() };
+        self.store.commit(write).await.map_err(GatewayError::from)?;
+        // Two callers may have opened the same id at once; the store kept the first.
+        match self.store.session(&id).await.map_err(GatewayError::from)? {
+            Some(row) if row.principal == by.principal.id => {
+                self.sessions.remember(&id, &row.principal);
+                Ok(id)
+            }
+            _ => Err(SessionError::Taken),
+        }
+    }
+
+    fn new_session_id(&self) -> Result<SessionId, GatewayError> {
+        let bits = u128::from_be_bytes(self.random()?);
+        SessionId::parse(&format!("ses_{bits:032x}")).map_err(|_| GatewayError::NoEntropy)
+    }
+}

@@ -1,0 +1,47 @@
+//! What an operator may choose about approvals, and the kernel's bounds.
+
+use std::time::Duration;
+
+use countersign_sdk::Remember;
+
+/// How the gateway behaves. The defaults are the safe ones.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// How long a question waits before its outcome is `expired`.
+    pub expires: Duration,
+    /// How long an approval counts for tools that say nothing.
+    pub remember: Remember,
+    /// How long an execution that waits for a person is kept in memory.
+    pub park_after: Duration,
+    /// The most open questions one session may have.
+    pub max_pending_per_session: usize,
+    /// The most log lines kept with an execution.
+    pub max_log_lines: usize,
+    /// How many events a slow reader of the event stream may fall behind.
+    pub event_backlog: usize,
+    /// Whether a person can be reached at all.
+    pub people: People,
+}
+
+/// Whether anybody is there to decide.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum People {
+    /// Questions are kept until somebody answers.
+    Reachable,
+    /// Nobody will ever answer: what would ask is denied, `confirm` is false, forms are not available.
+    Nobody,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            expires: Duration::from_secs(24 * 60 * 60),
+            remember: Remember::Session,
+            park_after: Duration::from_secs(30),
+            max_pending_per_session: 1_000,
+            max_log_lines: 1_000,
+            event_backlog: 4_096,
+            people: People::Reachable,
+        }
+    }
+}

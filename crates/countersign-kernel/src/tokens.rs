@@ -1,0 +1,85 @@
+//! Tokens: who acts, proved by a secret that is stored nowhere.
+
+use countersign_core::audit::AuditEntry;
+use countersign_core::digest::Digest;
+use countersign_core::ids::TokenId;
+use countersign_sdk::{Principal, PrincipalId, PrincipalKind, Role, SecretString};
+
+use crate::accept::Caller;
+use crate::error::GatewayError;
+use crate::kernel::Kernel;
+use crate::ports::{TokenRow, TokenWrite, Write};
+
+/// The longest token name.
+const MAX_NAME_BYTES: usize = 100;
+
+/// A new token. The secret is shown once.
+pub struct Minted {
+    /// The token.
+    pub row: TokenRow,
+    /// The secret, which the gateway does not keep.
+    pub secret: SecretString,
+}
+
+/// Why a token could not be made.
+#[derive(Debug, thiserror::Error)]
+pub enum TokenError {
+    /// The name is unusable.
+    #[error("a token's name has 1 to {MAX_NAME_BYTES} bytes and no control characters")]
+    BadName,
+    /// Something inside failed.
+    #[error("{0}")]
+    Gateway(#[from] GatewayError),
+}
+
+impl Kernel {
+    /// Makes a token for a new principal with one role.
+    pub(crate) async fn create_token(&self, name: &str, role: Role, by: Option<PrincipalId>) -> Result<Minted, TokenError> {
+        if name.is_empty() || name.len() > MAX_NAME_BYTES || name.chars().any(char::is_control) {
+            return Err(TokenError::BadName);
+        }
+        let id = TokenId::from_random(self.random()?);
+        let kind = match role {
+            Role::Agent => PrincipalKind::Agent,
+            Role::Service => PrincipalKind::Service,
+            Role::Approver | Role::Admin => PrincipalKind::User,
+        };
+        let principal = PrincipalId::parse(&id.to_string()).map_err(|_| GatewayError::NoEntropy)?;
+        let secret = self.secret()?;
+        let created_at = self.now();
+        let row = TokenRow {
+            id,
+            hash: Digest::of(secret.as_bytes()),
+            name: name.to_owned(),
+            principal: Principal { id: principal, kind, roles: vec![role] },
+            created_at,
+            revoked_at: None,
+        };
+        let audit = vec![AuditEntry::bare(created_at, "TokenCreated", by, format!("{id} {role:?} {name}"))];
+        let write = Write { tokens: vec![TokenWrite::Create(row.clone())], audit, ..Write::default() };
+        self.store.commit(write).await.map_err(GatewayError::from)?;
+        Ok(Minted { row, secret: SecretString::from(secret) })
+    }
+
+    /// Revokes a token, from this moment on and everywhere: what was approved with it and has not started will not.
+    pub(crate) async fn revoke_token(&self, id: TokenId, by: Option<PrincipalId>) -> Result<(), GatewayError> {
+        let at = self.now();
+        let audit = vec![AuditEntry::bare(at, "TokenRevoked", by, id.to_string())];
+        self.store.commit(Write { tokens: vec![TokenWrite::Revoke { id, at }], audit, ..Write::default() }).await?;
+        self.grants.forget_all();
+        Ok(())
+    }
+
+    /// Who a secret belongs to; nobody where it is unknown or revoked.
+    pub(crate) async fn authenticate(&self, secret: &str) -> Result<Option<Caller>, GatewayError> {
+        let row = self.store.token_by_hash(Digest::of(secret.as_bytes())).await?;
+        let live = row.filter(|row| row.revoked_at.is_none());
+        Ok(live.map(|row| Caller { principal: row.principal, token: Some(row.id) }))
+    }
+
+    /// 256 random bits.
+    fn secret(&self) -> Result<String, GatewayError> {
+        let (a, b) = (u128::from_be_bytes(self.random()?), u128::from_be_bytes(self.random()?));
+        Ok(format!("cs_{a:032x}{b:032x}"))
+    }
+}

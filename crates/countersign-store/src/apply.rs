@@ -1,0 +1,290 @@
+//! One change, onto an open transaction.
+//!
+//! Two steps: [`Statements::check`] only reads and finds whatever refuses the change; [`Statements::write`] then writes.
+//! So a change that is refused has written nothing, and its neighbours in the transaction need no savepoints. Where
+//! writing itself refuses (an id that exists already, a grant used up by the same change), the writer starts the
+//! transaction again, with savepoints.
+//!
+//! Where several things refuse a change, the first of these is answered: a revoked token, a conflict, a taken key,
+//! too many pending, a grant that is gone.
+
+use countersign_core::audit::AuditRecord;
+use countersign_core::digest::Digest;
+use countersign_core::ids::{ElicitationId, ExecutionId, TokenId};
+use countersign_kernel::ports::{ExecutionRow, SessionRow, StoreError};
+use rusqlite::{Connection, OptionalExtension as _, Row, Statement, params};
+
+use crate::fault::Fault;
+use crate::rows::{self, Blob, Body, Stored as _, kind_text, millis};
+use crate::staged::{Staged, StagedElicitation, StagedGrant, StagedJournal, StagedToken};
+
+/// The last audit record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Head {
+    /// Its number; 0 where there is none.
+    pub(crate) seq: u64,
+    /// Its hash.
+    pub(crate) hash: Digest,
+}
+
+impl Head {
+    /// Before the first record.
+    pub(crate) const START: Self = Self { seq: 0, hash: Digest::ZERO };
+
+    /// The head as it is stored.
+    pub(crate) fn read(connection: &Connection) -> Result<Self, Fault> {
+        let mut newest = connection.prepare_cached("SELECT seq, entry, prev, hash FROM audit ORDER BY seq DESC LIMIT 1")?;
+        let mut found = newest.query([])?;
+        let record = found.next()?.map(rows::audit_record).transpose()?;
+        Ok(record.map_or(Self::START, |record| Self { seq: record.seq, hash: record.hash }))
+    }
+}
+
+/// An execution that exists, as the check found it.
+#[derive(Debug)]
+pub(crate) struct Place {
+    no: i64,
+    status: String,
+}
+
+macro_rules! statements {
+    ($($name:ident: $sql:expr,)*) => {
+        /// Every statement the writer uses, prepared once.
+        pub(crate) struct Statements<'c> {
+            $($name: Statement<'c>,)*
+        }
+
+        impl<'c> Statements<'c> {
+            /// Prepares them.
+            pub(crate) fn prepare(connection: &'c Connection) -> rusqlite::Result<Self> {
+                Ok(Self { $($name: connection.prepare($sql)?,)* })
+            }
+        }
+    };
+}
+
+statements! {
+    find_execution: "SELECT no, version, status FROM executions WHERE id = ?1",
+    find_key: "SELECT id FROM executions WHERE requester = ?1 AND key = ?2",
+    find_live_token: "SELECT 1 FROM tokens WHERE id = ?1 AND revoked_at IS NULL",
+    find_pending: "SELECT open FROM pending WHERE session = ?1",
+    find_usable_grant: "SELECT 1 FROM grants WHERE id = ?1 AND (uses_left IS NULL OR uses_left > 0)
+        AND (expires_at IS NULL OR expires_at > ?2)
+        AND (token IS NULL OR EXISTS (SELECT 1 FROM tokens t WHERE t.id = token AND t.revoked_at IS NULL))",
+    insert_execution: "INSERT INTO executions
+        (id, version, kind, status, session, requester, tool, key, created_at, updated_at)
+        VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
+    // Without a mention of the status, its index is not touched.
+    advance_execution: "UPDATE executions SET version = ?2, tool = ?3, updated_at = ?4 WHERE no = ?1",
+    move_execution: "UPDATE executions SET version = ?2, tool = ?3, updated_at = ?4, status = ?5 WHERE no = ?1",
+    insert_event: "INSERT INTO journal (execution, seq, body, sum) VALUES (?1, ?2, ?3, ?4)",
+    insert_elicitation: "INSERT INTO elicitations
+        (id, execution, asked_at, expires_at, digest, body, sum, decision, decision_sum)
+        VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
+    decide_elicitation: "UPDATE elicitations SET decision = ?3, decision_sum = ?4
+        WHERE id = ?1 AND execution = ?2 AND decision IS NULL",
+    count_pending: "INSERT INTO pending (session, open) SELECT session, ?2 FROM executions WHERE no = ?1
+        ON CONFLICT (session) DO UPDATE SET open = open + excluded.open",
+    give_grant: "INSERT INTO grants (id, session, token, expires_at, uses_left, body, sum)
+        VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+    use_grant: "UPDATE grants SET uses_left = uses_left - 1 WHERE id = ?1",
+    revoke_grant: "DELETE FROM grants WHERE id = ?1",
+    clear_grants: "DELETE FROM grants WHERE session = ?1",
+    open_session: "INSERT INTO sessions (id, principal, client, opened_at) VALUES (?1, ?2, ?3, ?4)
+        ON CONFLICT (id) DO NOTHING",
+    create_token: "INSERT INTO tokens (id, hash, created_at, revoked_at, body, sum) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+    revoke_token: "UPDATE tokens SET revoked_at = ?2 WHERE id = ?1 AND revoked_at IS NULL",
+    insert_audit: "INSERT INTO audit (seq, entry, prev, hash) VALUES (?1, ?2, ?3, ?4)",
+}
+
+impl Statements<'_> {
+    /// Whether the change may happen, and where its execution is, if it exists already. Writes nothing.
+    pub(crate) fn check(&mut self, staged: &Staged) -> Result<Option<Place>, Fault> {
+        for token in &staged.live_tokens {
+            if !self.find_live_token.exists([token])? {
+                return refuse(StoreError::TokenRevoked(TokenId::of_blob(*token)));
+            }
+        }
+        let place = staged.journal.as_ref().map(|journal| self.check_journal(journal)).transpose()?.flatten();
+        for (session, bound) in &staged.pending_below {
+            let open: Option<i64> = self.find_pending.query_row([session.as_str()], first).optional()?;
+            if open.unwrap_or(0) >= integer(*bound) {
+                return refuse(StoreError::TooManyPending { bound: *bound });
+            }
+        }
+        for grant in &staged.grants {
+            // What an earlier part of the same change does to the grant is seen when it is written.
+            if let (StagedGrant::Use { .. }, 1) = (grant, staged.grants.len()) {
+                self.check_grant(grant)?;
+            }
+        }
+        Ok(place)
+    }
+
+    /// Makes the change that [`Self::check`] let through.
+    pub(crate) fn write(&mut self, staged: &Staged, place: Option<&Place>, head: &mut Head) -> Result<(), Fault> {
+        if let Some(journal) = &staged.journal {
+            self.write_journal(journal, place)?;
+        }
+        for grant in &staged.grants {
+            self.write_grant(grant)?;
+        }
+        if let Some(SessionRow { id, principal, client, opened_at }) = &staged.session {
+            self.open_session.execute(params![id.as_str(), principal.as_str(), client, millis(*opened_at)])?;
+        }
+        for token in &staged.tokens {
+            self.write_token(token)?;
+        }
+        for entry in &staged.audit {
+            let record = AuditRecord::chained(head.seq, head.hash, entry);
+            let record = record.map_err(|e| Fault::unreadable(format!("an audit entry cannot be stored: {e}")))?;
+            let AuditRecord { seq, entry, prev, hash } = &record;
+            self.insert_audit.execute(params![integer(*seq), entry, prev.as_bytes(), hash.as_bytes()])?;
+            *head = Head { seq: *seq, hash: *hash };
+        }
+        Ok(())
+    }
+
+    fn check_journal(&mut self, journal: &StagedJournal) -> Result<Option<Place>, Fault> {
+        let read = |row: &Row<'_>| Ok((row.get::<_, i64>(1)?, Place { no: row.get(0)?, status: row.get(2)? }));
+        let found = self.find_execution.query_row([journal.execution], read).optional()?;
+        let version = found.as_ref().map_or(0, |(version, _)| *version);
+        if version != integer(journal.expected) {
+            let actual = u64::try_from(version).map_err(|_| Fault::unreadable("a journal's length"))?;
+            return refuse(StoreError::Conflict { expected: journal.expected, actual });
+        }
+        if let (None, ExecutionRow { key: Some(key), requester, .. }) = (&found, &journal.row) {
+            let holder: Option<Blob> = self.find_key.query_row([requester.as_str(), key], first).optional()?;
+            if let Some(holder) = holder {
+                return refuse(StoreError::KeyTaken(ExecutionId::of_blob(holder)));
+            }
+        }
+        Ok(found.map(|(_, place)| place))
+    }
+
+    fn check_grant(&mut self, grant: &StagedGrant) -> Result<(), Fault> {
+        match grant {
+            StagedGrant::Use { id, blob, now } if !self.find_usable_grant.exists(params![blob, now])? => {
+                refuse(StoreError::GrantGone(*id))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn write_journal(&mut self, journal: &StagedJournal, place: Option<&Place>) -> Result<(), Fault> {
+        let version = integer(journal.expected).saturating_add(integer(journal.events.len()));
+        let no = match place {
+            Some(place) => self.update_execution(place, version, &journal.row)?,
+            None => self.insert_execution(journal, version)?,
+        };
+        for (seq, Body { text, sum }) in (integer(journal.expected)..).zip(&journal.events) {
+            self.insert_event.execute(params![no, seq, text, sum])?;
+        }
+        let mut open = 0;
+        for elicitation in &journal.opened {
+            self.insert_elicitation(no, elicitation)?;
+            open += i64::from(elicitation.decision.is_none());
+        }
+        for (id, decision) in &journal.decided {
+            if self.decide_elicitation.execute(params![id, no, decision.text, decision.sum])? == 0 {
+                let id = ElicitationId::of_blob(*id);
+                return refuse(StoreError::Corrupt(format!("{id} is not open in {}", journal.row.id)));
+            }
+            open -= 1;
+        }
+        if open != 0 {
+            self.count_pending.execute([no, open])?;
+        }
+        Ok(())
+    }
+
+    fn insert_execution(&mut self, journal: &StagedJournal, version: i64) -> Result<i64, Fault> {
+        let row = &journal.row;
+        Ok(self.insert_execution.insert(params![
+            journal.execution,
+            version,
+            kind_text(row.kind),
+            row.status.as_str(),
+            row.session.as_str(),
+            row.requester.as_str(),
+            row.tool.as_ref().map(|tool| tool.as_str()),
+            row.key,
+            millis(row.created_at),
+            millis(row.updated_at),
+        ])?)
+    }
+
+    /// What an execution is (kind, session, requester, key, age) never changes; how far it got does.
+    fn update_execution(&mut self, place: &Place, version: i64, row: &ExecutionRow) -> Result<i64, Fault> {
+        let (no, updated_at) = (place.no, millis(row.updated_at));
+        let (tool, status) = (row.tool.as_ref().map(|tool| tool.as_str()), row.status.as_str());
+        if status == place.status {
+            self.advance_execution.execute(params![no, version, tool, updated_at])?;
+        } else {
+            self.move_execution.execute(params![no, version, tool, updated_at, status])?;
+        }
+        Ok(no)
+    }
+
+    fn insert_elicitation(&mut self, execution: i64, staged: &StagedElicitation) -> Result<(), Fault> {
+        let StagedElicitation { id, asked_at, expires_at, digest, body, decision } = staged;
+        let (decision, decision_sum) = (decision.as_ref().map(|d| &d.text), decision.as_ref().map(|d| d.sum));
+        self.insert_elicitation.execute(params![
+            id,
+            execution,
+            asked_at,
+            expires_at,
+            digest,
+            body.text,
+            body.sum,
+            decision,
+            decision_sum
+        ])?;
+        Ok(())
+    }
+
+    fn write_grant(&mut self, grant: &StagedGrant) -> Result<(), Fault> {
+        match grant {
+            StagedGrant::Give { id, session, token, expires_at, uses_left, body } => {
+                let session = session.as_str();
+                self.give_grant.execute(params![id, session, token, expires_at, uses_left, body.text, body.sum])?;
+            }
+            StagedGrant::Use { blob, .. } => {
+                self.check_grant(grant)?;
+                self.use_grant.execute([blob])?;
+            }
+            StagedGrant::Revoke(id) => {
+                self.revoke_grant.execute([id])?;
+            }
+            StagedGrant::Clear(session) => {
+                self.clear_grants.execute([session.as_str()])?;
+            }
+        }
+        Ok(())
+    }
+
+    fn write_token(&mut self, token: &StagedToken) -> Result<(), Fault> {
+        match token {
+            StagedToken::Create { id, hash, created_at, revoked_at, body } => {
+                self.create_token.execute(params![id, hash, created_at, revoked_at, body.text, body.sum])?;
+            }
+            StagedToken::Revoke { id, at } => {
+                self.revoke_token.execute(params![id, at])?;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn refuse<T>(error: StoreError) -> Result<T, Fault> {
+    Err(Fault::Refused(error))
+}
+
+fn first<T: rusqlite::types::FromSql>(row: &Row<'_>) -> rusqlite::Result<T> {
+    row.get(0)
+}
+
+/// Counts stay far below the edge of SQLite's integers; the journal's own bound sees to it.
+fn integer(count: impl TryInto<i64>) -> i64 {
+    count.try_into().unwrap_or(i64::MAX)
+}

@@ -1,0 +1,307 @@
+//! Opening: the folder, its lock, the file, and what is wrong with them.
+//!
+//! Promises: one owner at a time, also across processes, and a killed owner is no owner; a database is made whole or not
+//! at all, so that an empty file is always a damaged one; a file that is damaged, foreign or of a newer version is
+//! reported with what to do next, and left as it is.
+
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+
+use countersign_core::audit;
+use countersign_core::digest::Digest;
+use rusqlite::{Connection, ErrorCode, OpenFlags};
+
+use crate::apply::{Head, Statements};
+use crate::fault::{Fault, is_damage};
+use crate::rows;
+use crate::schema::{APPLICATION_ID, MIGRATIONS, MigrationError, migrate};
+
+const FILE: &str = "countersign.db";
+const LOCK: &str = "countersign.lock";
+/// Where a database is made before it gets its name.
+const UNFINISHED: &str = "countersign.db.new";
+
+/// Files up to this size are checked whole when they are opened; larger ones would delay the start, and damage in them is
+/// found when it is read.
+const CHECKED_WHOLE_BYTES: u64 = 32 * 1024 * 1024;
+/// The log is folded into the file when it has this many pages: rarely enough to spare `fsync`s, often enough to keep
+/// what a start has to read short.
+const LOG_PAGES: u32 = 4_000;
+/// What is left of a log that grew.
+const LOG_BYTES: u32 = 64 * 1024 * 1024;
+/// The writer's page cache.
+const CACHE_KIB: i32 = 64 * 1024;
+
+/// How the store behaves.
+#[derive(Debug, Clone)]
+pub struct SqliteOptions {
+    /// When a commit counts as done.
+    pub synchronous: Synchronous,
+    /// How many changes may wait to be written; the next one is refused as overloaded.
+    pub queue_bound: usize,
+}
+
+/// When a commit counts as done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Synchronous {
+    /// When the medium has it.
+    #[default]
+    Full,
+    /// When the operating system has it: a power failure loses it. Only for benches that measure what `fsync` costs.
+    Off,
+}
+
+impl Default for SqliteOptions {
+    fn default() -> Self {
+        Self { synchronous: Synchronous::Full, queue_bound: 16_384 }
+    }
+}
+
+/// Why a store could not be opened.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// Somebody else has the folder open.
+    #[error("the data folder {} is in use by {}; stop that process, or use another data folder", folder.display(), owner(*pid))]
+    InUse {
+        /// The folder.
+        folder: PathBuf,
+        /// Who has it open, where that could be read.
+        pid: Option<u32>,
+    },
+    /// The folder cannot be made, read or locked.
+    #[error("the data folder {} cannot be used: {source}", folder.display())]
+    Folder {
+        /// The folder.
+        folder: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// The file cannot be written.
+    #[error("{} cannot be written; give the user who runs countersign write access to it and to its folder", file.display())]
+    ReadOnly {
+        /// The file.
+        file: PathBuf,
+    },
+    /// The file is not what countersign wrote.
+    #[error(
+        "{} is damaged or no countersign database: {problem}. It was left as it is. Copy the data folder, then restore a \
+         backup or rescue what can be read with `sqlite3 {FILE} .recover`",
+        file.display()
+    )]
+    Corrupt {
+        /// The file.
+        file: PathBuf,
+        /// What is wrong with it.
+        problem: String,
+    },
+    /// A newer version wrote the file.
+    #[error(
+        "{} was written by a newer version of countersign (its schema is {found}, this build knows {}); run that version",
+        file.display(),
+        MIGRATIONS.len()
+    )]
+    Newer {
+        /// The file.
+        file: PathBuf,
+        /// Its version.
+        found: i64,
+    },
+    /// SQLite could not open it.
+    #[error("{} cannot be opened: {source}", file.display())]
+    Database {
+        /// The file.
+        file: PathBuf,
+        /// Why.
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+}
+
+fn owner(pid: Option<u32>) -> String {
+    pid.map_or_else(|| "another process".into(), |pid| format!("process {pid}"))
+}
+
+/// A folder that is ours, and its database, ready to be written.
+pub(crate) struct Opened {
+    pub(crate) connection: Connection,
+    pub(crate) head: Head,
+    pub(crate) file: PathBuf,
+    pub(crate) lock: File,
+}
+
+/// Opens the database in a folder, making either if it is not there.
+pub(crate) fn open(folder: &Path, options: &SqliteOptions) -> Result<Opened, OpenError> {
+    let in_folder = |source| OpenError::Folder { folder: folder.to_owned(), source };
+    make_folder(folder).map_err(in_folder)?;
+    let lock = lock(folder)?;
+    let file = folder.join(FILE);
+    if !file.try_exists().map_err(in_folder)? {
+        make_database(folder, &file)?;
+    }
+    let mut connection = connect(&file)?;
+    recognise(&connection, &file)?;
+    let on_sqlite = |error| sqlite(&file, error);
+    configure(&connection, options.synchronous).map_err(on_sqlite)?;
+    migrate(&mut connection).map_err(|error| migration(&file, error))?;
+    check(&connection, &file)?;
+    // Were a table other than this build expects, better now than in the writer's thread.
+    Statements::prepare(&connection).map_err(on_sqlite)?;
+    let head = check_audit(&connection, &file)?;
+    Ok(Opened { connection, head, file, lock })
+}
+
+fn make_folder(folder: &Path) -> io::Result<()> {
+    let mut builder = fs::DirBuilder::new();
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    builder.recursive(true).create(folder)
+}
+
+/// A new or existing file that only its owner may read.
+fn private_file(path: &Path) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    options.read(true).write(true).create(true).truncate(false).open(path)
+}
+
+/// The operating system forgets the lock with the process, however that ends.
+fn lock(folder: &Path) -> Result<File, OpenError> {
+    let in_folder = |source| OpenError::Folder { folder: folder.to_owned(), source };
+    let path = folder.join(LOCK);
+    let mut file = private_file(&path).map_err(in_folder)?;
+    match file.try_lock() {
+        Ok(()) => {}
+        Err(TryLockError::WouldBlock) => {
+            let pid = fs::read_to_string(&path).ok().and_then(|text| text.trim().parse().ok());
+            return Err(OpenError::InUse { folder: folder.to_owned(), pid });
+        }
+        Err(TryLockError::Error(source)) => return Err(in_folder(source)),
+    }
+    // The number is only for the message above; a full disk must not keep anybody from reading their data.
+    if let Err(error) = file.set_len(0).and_then(|()| write!(file, "{}", std::process::id())) {
+        tracing::warn!(%error, "the process id could not be written into {}", path.display());
+    }
+    Ok(file)
+}
+
+/// Makes a database under another name and renames it when it is whole: a crash in between leaves no half of one.
+fn make_database(folder: &Path, file: &Path) -> Result<(), OpenError> {
+    let in_folder = |source| OpenError::Folder { folder: folder.to_owned(), source };
+    if beside(file, "-wal").try_exists().map_err(in_folder)? {
+        let problem = "the file is missing while its log is still there".to_owned();
+        return Err(OpenError::Corrupt { file: file.to_owned(), problem });
+    }
+    let unfinished = folder.join(UNFINISHED);
+    for leftover in ["", "-wal", "-shm", "-journal"] {
+        match fs::remove_file(beside(&unfinished, leftover)) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(in_folder(error)),
+            _ => {}
+        }
+    }
+    private_file(&unfinished).map_err(in_folder)?;
+    let on_sqlite = |error| sqlite(&unfinished, error);
+    let mut connection = connect(&unfinished)?;
+    connection.pragma_update(None, "application_id", APPLICATION_ID).map_err(on_sqlite)?;
+    migrate(&mut connection).map_err(|error| migration(&unfinished, error))?;
+    connection.close().map_err(|(_, error)| on_sqlite(error))?;
+    fs::rename(&unfinished, file).and_then(|()| sync_folder(folder)).map_err(in_folder)
+}
+
+fn beside(file: &Path, suffix: &str) -> PathBuf {
+    let mut name = file.as_os_str().to_owned();
+    name.push(suffix);
+    name.into()
+}
+
+/// A new name is durable only when its folder is.
+fn sync_folder(folder: &Path) -> io::Result<()> {
+    if cfg!(unix) { File::open(folder)?.sync_all() } else { Ok(()) }
+}
+
+fn connect(file: &Path) -> Result<Connection, OpenError> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    Connection::open_with_flags(file, flags).map_err(|error| sqlite(file, error))
+}
+
+/// Whether it is ours to write. The first thing that reads the file.
+fn recognise(connection: &Connection, file: &Path) -> Result<(), OpenError> {
+    let corrupt = |problem: &str| OpenError::Corrupt { file: file.to_owned(), problem: problem.to_owned() };
+    if fs::metadata(file).is_ok_and(|facts| facts.len() == 0) {
+        return Err(corrupt("it is empty"));
+    }
+    let id: i32 = connection
+        .pragma_query_value(None, "application_id", |row| row.get(0))
+        .map_err(|error| sqlite(file, error))?;
+    if id != APPLICATION_ID {
+        return Err(corrupt("another program wrote it"));
+    }
+    if connection.is_readonly("main").map_err(|error| sqlite(file, error))? {
+        return Err(OpenError::ReadOnly { file: file.to_owned() });
+    }
+    Ok(())
+}
+
+fn configure(connection: &Connection, synchronous: Synchronous) -> rusqlite::Result<()> {
+    connection.pragma_update_and_check(None, "journal_mode", "wal", |row| {
+        let mode: String = row.get(0)?;
+        if mode == "wal" { Ok(()) } else { Err(rusqlite::Error::InvalidQuery) }
+    })?;
+    let synchronous = match synchronous {
+        Synchronous::Full => "full",
+        Synchronous::Off => "off",
+    };
+    connection.pragma_update(None, "synchronous", synchronous)?;
+    // On macOS an ordinary `fsync` leaves data in the drive's cache.
+    connection.pragma_update(None, "fullfsync", true)?;
+    connection.pragma_update(None, "cell_size_check", true)?;
+    connection.pragma_update(None, "cache_size", -CACHE_KIB)?;
+    connection.pragma_update_and_check(None, "wal_autocheckpoint", LOG_PAGES, |_| Ok(()))?;
+    connection.pragma_update_and_check(None, "journal_size_limit", LOG_BYTES, |_| Ok(()))
+}
+
+fn check(connection: &Connection, file: &Path) -> Result<(), OpenError> {
+    if fs::metadata(file).is_ok_and(|facts| facts.len() > CHECKED_WHOLE_BYTES) {
+        return Ok(());
+    }
+    let found: String = connection
+        .query_row("PRAGMA quick_check(1)", [], |row| row.get(0))
+        .map_err(|error| sqlite(file, error))?;
+    if found == "ok" { Ok(()) } else { Err(OpenError::Corrupt { file: file.to_owned(), problem: found }) }
+}
+
+/// New records are chained to the newest one, so that one and its link must be right.
+fn check_audit(connection: &Connection, file: &Path) -> Result<Head, OpenError> {
+    let corrupt = |problem: String| OpenError::Corrupt { file: file.to_owned(), problem };
+    let tail = || -> Result<Vec<audit::AuditRecord>, Fault> {
+        let mut newest = connection.prepare("SELECT seq, entry, prev, hash FROM audit ORDER BY seq DESC LIMIT 2")?;
+        newest.query_and_then([], rows::audit_record)?.collect()
+    };
+    let mut records = tail().map_err(|fault| match fault {
+        Fault::Medium(error) => sqlite(file, error),
+        Fault::Refused(error) => corrupt(error.to_string()),
+    })?;
+    records.reverse();
+    let before = match records.first() {
+        Some(first) if first.seq > 1 => (first.seq - 1, first.prev),
+        _ => (0, Digest::ZERO),
+    };
+    let (seq, hash) = audit::verify(before, &records).map_err(|broken| corrupt(broken.to_string()))?;
+    Ok(Head { seq, hash })
+}
+
+fn migration(file: &Path, error: MigrationError) -> OpenError {
+    match error {
+        MigrationError::Newer { found } => OpenError::Newer { file: file.to_owned(), found },
+        MigrationError::Sqlite(error) => sqlite(file, error),
+    }
+}
+
+fn sqlite(file: &Path, error: rusqlite::Error) -> OpenError {
+    let file = file.to_owned();
+    match error.sqlite_error_code() {
+        _ if is_damage(&error) => OpenError::Corrupt { file, problem: error.to_string() },
+        Some(ErrorCode::ReadOnly | ErrorCode::PermissionDenied) => OpenError::ReadOnly { file },
+        _ => OpenError::Database { file, source: Box::new(error) },
+    }
+}

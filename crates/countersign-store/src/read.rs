@@ -1,0 +1,316 @@
+//! Queries, and the connections they run on.
+//!
+//! Promise: a read that begins after a commit was answered sees it, because every query takes a fresh look at the log
+//! that the commit is in. A read never waits for the writer.
+//!
+//! A point read touches a few pages that the machine has in memory; it takes less time than handing it to another
+//! thread would, so it happens where it is asked for. Lists and long journals go to the blocking pool.
+
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use countersign_core::audit::AuditRecord;
+use countersign_core::digest::Digest;
+use countersign_core::event::Event;
+use countersign_core::execution::Status;
+use countersign_core::grant::Grant;
+use countersign_core::ids::{ElicitationId, ExecutionId};
+use countersign_core::time::Timestamp;
+use countersign_kernel::ports::{
+    ElicitationFilter, ElicitationRow, ExecutionFilter, ExecutionRow, Listing, SessionRow, StoreError, TokenRow,
+};
+use countersign_sdk::{PrincipalId, SessionId};
+use rusqlite::{Connection, OpenFlags, Params, Row, params};
+use tokio::sync::Semaphore;
+
+use crate::cursor::Window;
+use crate::fault::{Closed, Fault};
+use crate::rows::{self, ELICITATION_COLUMNS, EXECUTION_COLUMNS, Stored as _, millis};
+
+/// How many connections are kept open while nobody reads.
+const IDLE: usize = 8;
+/// How many lists are read at once.
+const LISTS: usize = 4;
+/// Journals up to this length are read where they are asked for.
+pub(crate) const SHORT: u64 = 64;
+
+/// The connections that only read.
+#[derive(Debug)]
+pub(crate) struct Readers {
+    file: PathBuf,
+    idle: Mutex<Vec<Connection>>,
+    lists: Semaphore,
+}
+
+impl Readers {
+    /// Connections to this file, opened when they are needed.
+    pub(crate) fn new(file: PathBuf) -> Self {
+        Self { file, idle: Mutex::new(Vec::new()), lists: Semaphore::new(LISTS) }
+    }
+
+    /// Runs a point read here and now.
+    pub(crate) fn point<T>(&self, read: impl FnOnce(&Connection) -> Result<T, Fault>) -> Result<T, StoreError> {
+        let connection = match self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop() {
+            Some(connection) => connection,
+            None => self.connect().map_err(|e| StoreError::from(Fault::from(e)))?,
+        };
+        let result = read(&connection);
+        if !matches!(result, Err(Fault::Medium(_))) {
+            let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+            if idle.len() < IDLE {
+                idle.push(connection);
+            }
+        }
+        result.map_err(StoreError::from)
+    }
+
+    /// Runs a longer read on the blocking pool.
+    pub(crate) async fn list<T: Send + 'static>(
+        self: &Arc<Self>,
+        read: impl FnOnce(&Connection) -> Result<T, Fault> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        let _turn = self.lists.acquire().await.map_err(|_| StoreError::Unavailable(Box::new(Closed)))?;
+        let readers = Arc::clone(self);
+        let task = tokio::task::spawn_blocking(move || readers.point(read));
+        task.await.unwrap_or_else(|error| Err(StoreError::Unavailable(Box::new(error))))
+    }
+
+    fn connect(&self) -> rusqlite::Result<Connection> {
+        let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        let connection = Connection::open_with_flags(&self.file, flags)?;
+        connection.pragma_update(None, "cell_size_check", true)?;
+        connection.set_prepared_statement_cache_capacity(64);
+        Ok(connection)
+    }
+}
+
+/// A whole journal; nothing where it is longer than `most`.
+pub(crate) fn journal(db: &Connection, id: ExecutionId, most: u64) -> Result<Option<Vec<Event>>, Fault> {
+    let mut select = db.prepare_cached(
+        "SELECT x.version, j.seq, j.body, j.sum FROM executions x JOIN journal j ON j.execution = x.no
+         WHERE x.id = ?1 ORDER BY j.seq",
+    )?;
+    let mut found = select.query([id.blob()])?;
+    let (mut events, mut version) = (Vec::new(), 0);
+    while let Some(row) = found.next()? {
+        version = count(row.get(0)?)?;
+        if version > most {
+            return Ok(None);
+        }
+        if count(row.get(1)?)? != events.len() as u64 {
+            return Err(Fault::unreadable(format!("the journal of {id} lacks event {}", events.len())));
+        }
+        events.push(rows::event(row, 2)?);
+    }
+    if events.len() as u64 != version {
+        return Err(Fault::unreadable(format!("the journal of {id} has {} of {version} events", events.len())));
+    }
+    Ok(Some(events))
+}
+
+/// One execution.
+pub(crate) fn execution(db: &Connection, id: ExecutionId) -> Result<Option<ExecutionRow>, Fault> {
+    one(db, &format!("SELECT {EXECUTION_COLUMNS} FROM executions WHERE id = ?1"), [id.blob()], rows::execution_row)
+}
+
+/// Executions, newest first.
+pub(crate) fn executions(
+    db: &Connection,
+    filter: &ExecutionFilter,
+    window: &Window,
+) -> Result<Listing<ExecutionRow>, Fault> {
+    let mut items = Vec::new();
+    for condition in execution_conditions(filter) {
+        let sql = format!(
+            "SELECT {EXECUTION_COLUMNS} FROM executions WHERE (created_at, id) < (?1, ?2) AND {condition}
+             ORDER BY created_at DESC, id DESC LIMIT ?3"
+        );
+        let requester = filter.requester.as_ref().map(PrincipalId::as_str);
+        let params = params![window.start.at, window.start.id, window.rows(), requester];
+        items.extend(all(db, &sql, params, rows::execution_row)?);
+    }
+    items.sort_by_key(|row| std::cmp::Reverse((row.created_at, row.id)));
+    Ok(window.listing(items, |row| (row.created_at, row.id.blob())))
+}
+
+/// What selects them: one condition, or one for each status where the index by status leads there fastest. The unary
+/// plus keeps SQLite from choosing the other index.
+fn execution_conditions(filter: &ExecutionFilter) -> Vec<String> {
+    let requester = if filter.requester.is_some() { "requester = ?4" } else { "?4 IS NULL" };
+    let mut statuses: Vec<&str> = filter.status.iter().map(|status| status.as_str()).collect();
+    statuses.sort_unstable();
+    statuses.dedup();
+    if statuses.is_empty() {
+        return vec![requester.to_owned()];
+    }
+    if filter.requester.is_none() || !filter.status.iter().copied().any(Status::is_final) {
+        return statuses.iter().map(|status| format!("status = '{status}' AND +{requester}")).collect();
+    }
+    vec![format!("{requester} AND +status IN ('{}')", statuses.join("', '"))]
+}
+
+/// The execution under a requester's key.
+pub(crate) fn by_key(db: &Connection, requester: &PrincipalId, key: &str) -> Result<Option<ExecutionId>, Fault> {
+    let sql = "SELECT id FROM executions WHERE requester = ?1 AND key = ?2";
+    one(db, sql, [requester.as_str(), key], |row| rows::id(row, 0))
+}
+
+/// One elicitation.
+pub(crate) fn elicitation(db: &Connection, id: ElicitationId) -> Result<Option<ElicitationRow>, Fault> {
+    let sql = format!(
+        "SELECT {ELICITATION_COLUMNS} FROM elicitations e JOIN executions x ON x.no = e.execution WHERE e.id = ?1"
+    );
+    one(db, &sql, [id.blob()], rows::elicitation_row)
+}
+
+/// Elicitations, oldest first.
+pub(crate) fn elicitations(
+    db: &Connection,
+    filter: &ElicitationFilter,
+    window: &Window,
+) -> Result<Listing<ElicitationRow>, Fault> {
+    let sql = elicitations_sql(filter);
+    let (execution, digest) = (filter.execution.map(|id| id.blob()), filter.digest.map(|digest| *digest.as_bytes()));
+    let params = params![window.start.at, window.start.id, window.rows(), execution, digest];
+    let items = all(db, &sql, params, rows::elicitation_row)?;
+    Ok(window.listing(items, |row| (row.asked_at, row.elicitation.id.blob())))
+}
+
+fn elicitations_sql(filter: &ElicitationFilter) -> String {
+    let open = if filter.open_only { "e.decision IS NULL" } else { "TRUE" };
+    let execution = match filter.execution {
+        Some(_) => "e.execution = (SELECT no FROM executions WHERE id = ?4)",
+        None => "?4 IS NULL",
+    };
+    let digest = if filter.digest.is_some() { "e.digest = ?5" } else { "?5 IS NULL" };
+    format!(
+        "SELECT {ELICITATION_COLUMNS} FROM elicitations e JOIN executions x ON x.no = e.execution
+         WHERE (e.asked_at, e.id) > (?1, ?2) AND {open} AND {execution} AND {digest}
+         ORDER BY e.asked_at, e.id LIMIT ?3"
+    )
+}
+
+/// Open elicitations whose time is up.
+pub(crate) fn due(
+    db: &Connection,
+    now: Timestamp,
+    limit: usize,
+) -> Result<Vec<(ElicitationId, ExecutionId)>, Fault> {
+    let sql = "SELECT e.id, x.id FROM elicitations e JOIN executions x ON x.no = e.execution
+               WHERE e.decision IS NULL AND e.expires_at <= ?1 ORDER BY e.expires_at LIMIT ?2";
+    all(db, sql, [millis(now), most(limit)], |row| Ok((rows::id(row, 0)?, rows::id(row, 1)?)))
+}
+
+/// When the next open elicitation expires.
+pub(crate) fn next_expiry(db: &Connection) -> Result<Option<Timestamp>, Fault> {
+    let sql = "SELECT expires_at FROM elicitations WHERE decision IS NULL ORDER BY expires_at LIMIT 1";
+    one(db, sql, [], |row| rows::timestamp(row.get(0)?))
+}
+
+/// A session's grants, oldest first.
+pub(crate) fn grants(db: &Connection, session: &SessionId) -> Result<Vec<Grant>, Fault> {
+    all(db, "SELECT body, sum, uses_left FROM grants WHERE session = ?1 ORDER BY no", [session.as_str()], rows::grant)
+}
+
+/// One session.
+pub(crate) fn session(db: &Connection, id: &SessionId) -> Result<Option<SessionRow>, Fault> {
+    one(db, "SELECT id, principal, client, opened_at FROM sessions WHERE id = ?1", [id.as_str()], rows::session)
+}
+
+/// The token with this hash.
+pub(crate) fn token_by_hash(db: &Connection, hash: Digest) -> Result<Option<TokenRow>, Fault> {
+    one(db, "SELECT body, sum, revoked_at FROM tokens WHERE hash = ?1", [hash.as_bytes()], rows::token)
+}
+
+/// All tokens, oldest first.
+pub(crate) fn tokens(db: &Connection) -> Result<Vec<TokenRow>, Fault> {
+    all(db, "SELECT body, sum, revoked_at FROM tokens ORDER BY created_at, no", [], rows::token)
+}
+
+/// Audit records after a number.
+pub(crate) fn audit(db: &Connection, after: u64, limit: usize) -> Result<Vec<AuditRecord>, Fault> {
+    let after = i64::try_from(after).unwrap_or(i64::MAX);
+    let sql = "SELECT seq, entry, prev, hash FROM audit WHERE seq > ?1 ORDER BY seq LIMIT ?2";
+    all(db, sql, [after, most(limit)], rows::audit_record)
+}
+
+fn one<T>(
+    db: &Connection,
+    sql: &str,
+    params: impl Params,
+    read: impl FnOnce(&Row<'_>) -> Result<T, Fault>,
+) -> Result<Option<T>, Fault> {
+    let mut select = db.prepare_cached(sql)?;
+    let mut found = select.query(params)?;
+    found.next()?.map(read).transpose()
+}
+
+fn all<T>(
+    db: &Connection,
+    sql: &str,
+    params: impl Params,
+    read: impl FnMut(&Row<'_>) -> Result<T, Fault>,
+) -> Result<Vec<T>, Fault> {
+    db.prepare_cached(sql)?.query_and_then(params, read)?.collect()
+}
+
+fn count(stored: i64) -> Result<u64, Fault> {
+    u64::try_from(stored).map_err(|_| Fault::unreadable(format!("{stored} is no count")))
+}
+
+fn most(limit: usize) -> i64 {
+    i64::try_from(limit).unwrap_or(i64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn plan(sql: &str, parameters: usize) -> String {
+        let mut db = Connection::open_in_memory().unwrap();
+        crate::schema::migrate(&mut db).unwrap();
+        let mut explain = db.prepare(&format!("EXPLAIN QUERY PLAN {sql}")).unwrap();
+        let nulls = vec![None::<i64>; parameters];
+        let steps = explain.query_map(rusqlite::params_from_iter(nulls), |row| row.get::<_, String>(3)).unwrap();
+        steps.map(Result::unwrap).collect::<Vec<_>>().join("; ")
+    }
+
+    #[test]
+    fn no_list_of_executions_reads_more_than_its_page() {
+        let requester = Some(PrincipalId::parse("ann").unwrap());
+        let live = vec![Status::Waiting, Status::Running];
+        let ended = vec![Status::Failed];
+        for (status, requester, index) in [
+            (vec![], None, "executions_by_age"),
+            (vec![], requester.clone(), "executions_by_requester"),
+            (live.clone(), None, "executions_by_status"),
+            (live, requester.clone(), "executions_by_status"),
+            (ended.clone(), requester, "executions_by_requester"),
+            (ended, None, "executions_by_status"),
+        ] {
+            for condition in execution_conditions(&ExecutionFilter { status, requester }) {
+                let sql = format!(
+                    "SELECT id FROM executions WHERE (created_at, id) < (?1, ?2) AND {condition}
+                     ORDER BY created_at DESC, id DESC LIMIT ?3"
+                );
+                let plan = plan(&sql, 4);
+                assert!(plan.contains(index) && !plan.contains("TEMP B-TREE"), "{condition}: {plan}");
+            }
+        }
+    }
+
+    #[test]
+    fn no_list_of_elicitations_reads_the_whole_table() {
+        let (execution, digest) = (Some(ExecutionId::from_random([1; 16])), Some(Digest::ZERO));
+        for (filter, index) in [
+            (ElicitationFilter::default(), "elicitations_by_age"),
+            (ElicitationFilter { open_only: true, ..Default::default() }, "open_by_age"),
+            (ElicitationFilter { execution, ..Default::default() }, "elicitations_by_execution"),
+            (ElicitationFilter { digest, ..Default::default() }, "elicitations_by_digest"),
+            (ElicitationFilter { digest, open_only: true, ..Default::default() }, "elicitations_by_digest"),
+        ] {
+            let plan = plan(&elicitations_sql(&filter), 5);
+            assert!(plan.contains(index), "{filter:?}: {plan}");
+        }
+    }
+}

@@ -1,0 +1,308 @@
+//! How values look in columns, and back.
+//!
+//! Ids are the 16 bytes behind the prefix: `SELECT 'exec_' || lower(hex(id)) FROM executions` shows them as people know
+//! them. Everything that carries meaning beyond a column is JSON text with a checksum beside it, because SQLite does not
+//! notice a byte that changed inside a value.
+
+use std::fmt::{self, Write as _};
+
+use countersign_core::audit::AuditRecord;
+use countersign_core::digest::Digest;
+use countersign_core::event::{Event, Kind};
+use countersign_core::execution::Status;
+use countersign_core::grant::Grant;
+use countersign_core::ids::{ElicitationId, ExecutionId, GrantId, TokenId};
+use countersign_core::time::Timestamp;
+use countersign_kernel::ports::{ElicitationRow, ExecutionRow, SessionRow, StoreError, TokenRow};
+use countersign_sdk::{PrincipalId, SessionId, ToolPath};
+use rusqlite::Row;
+use rusqlite::types::ValueRef;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::fault::Fault;
+
+/// An id as it is stored.
+pub(crate) type Blob = [u8; 16];
+
+/// Ids that are 128 bits behind a prefix.
+pub(crate) trait Stored: fmt::Display + Copy {
+    /// The bits.
+    fn blob(self) -> Blob {
+        let mut text = IdText { bytes: [0; IdText::MOST], len: 0 };
+        // An id is a short prefix and 32 digits; a longer text would leave the zeros, which no random id equals.
+        let _ = write!(text, "{self}");
+        text.digits().unwrap_or_default()
+    }
+
+    /// The id of these bits.
+    fn of_blob(bits: Blob) -> Self;
+}
+
+macro_rules! stored {
+    ($($id:ident),*) => {
+        $(impl Stored for $id {
+            fn of_blob(bits: Blob) -> Self {
+                Self::from_random(bits)
+            }
+        })*
+    };
+}
+stored!(ExecutionId, ElicitationId, GrantId, TokenId);
+
+/// An id's text, without an allocation.
+struct IdText {
+    bytes: [u8; Self::MOST],
+    len: usize,
+}
+
+impl IdText {
+    const MOST: usize = 48;
+
+    fn digits(&self) -> Option<Blob> {
+        let digits = self.bytes[..self.len].last_chunk::<32>()?;
+        let (pairs, _) = digits.as_chunks::<2>();
+        let mut bits = Blob::default();
+        for (byte, [high, low]) in bits.iter_mut().zip(pairs) {
+            *byte = (nibble(*high)? << 4) | nibble(*low)?;
+        }
+        Some(bits)
+    }
+}
+
+impl fmt::Write for IdText {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        let end = self.len + text.len();
+        self.bytes.get_mut(self.len..end).ok_or(fmt::Error)?.copy_from_slice(text.as_bytes());
+        self.len = end;
+        Ok(())
+    }
+}
+
+fn nibble(digit: u8) -> Option<u8> {
+    match digit {
+        b'0'..=b'9' => Some(digit - b'0'),
+        b'a'..=b'f' => Some(digit - b'a' + 10),
+        _ => None,
+    }
+}
+
+/// A value as JSON text, with its checksum.
+#[derive(Debug)]
+pub(crate) struct Body {
+    /// The text.
+    pub(crate) text: String,
+    /// Its checksum.
+    pub(crate) sum: i64,
+}
+
+impl Body {
+    /// The value's stored form.
+    pub(crate) fn of(value: &impl Serialize) -> Result<Self, StoreError> {
+        let text = serde_json::to_string(value).map_err(|e| StoreError::Corrupt(format!("cannot be stored: {e}")))?;
+        Ok(Self { sum: checksum(text.as_bytes()), text })
+    }
+}
+
+/// A checksum against accidents. Every step is a bijection, so that a change within one word never goes unnoticed.
+pub(crate) fn checksum(bytes: &[u8]) -> i64 {
+    const ODD: u64 = 0x9e37_79b9_7f4a_7c15;
+    let step = |sum: u64, word: [u8; 8]| {
+        let mixed = (sum ^ u64::from_le_bytes(word)).wrapping_mul(ODD);
+        mixed ^ (mixed >> 29)
+    };
+    let (words, rest) = bytes.as_chunks::<8>();
+    let mut last = [0; 8];
+    last[..rest.len()].copy_from_slice(rest);
+    let sum = words.iter().fold(bytes.len() as u64, |sum, word| step(sum, *word));
+    step(sum, last).cast_signed()
+}
+
+/// A point in time as a column. SQLite's integers end where no clock gets to; what lies beyond counts as never.
+pub(crate) fn millis(at: Timestamp) -> i64 {
+    i64::try_from(at.as_millis()).unwrap_or(i64::MAX)
+}
+
+/// The point in time in a column.
+pub(crate) fn timestamp(ms: i64) -> Result<Timestamp, Fault> {
+    if ms == i64::MAX {
+        return Ok(Timestamp::from_millis(u64::MAX));
+    }
+    u64::try_from(ms).map(Timestamp::from_millis).map_err(|_| Fault::unreadable(format!("{ms} is no point in time")))
+}
+
+/// The stored word for a kind.
+pub(crate) fn kind_text(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Call => "call",
+        Kind::Gate => "gate",
+    }
+}
+
+/// A value from its checked text in two neighbouring columns.
+pub(crate) fn body<T: DeserializeOwned>(row: &Row<'_>, column: usize, what: &str) -> Result<T, Fault> {
+    let text = text(row, column)?;
+    if row.get::<_, i64>(column + 1)? != checksum(text.as_bytes()) {
+        return Err(Fault::unreadable(format!("{what} was changed since it was written")));
+    }
+    serde_json::from_str(text).map_err(|e| Fault::unreadable(format!("{what}: {e}")))
+}
+
+/// An id from its column.
+pub(crate) fn id<T: Stored>(row: &Row<'_>, column: usize) -> Result<T, Fault> {
+    Ok(T::of_blob(row.get(column)?))
+}
+
+/// `no`-less columns of `executions`, in the order that [`execution_row`] reads.
+pub(crate) const EXECUTION_COLUMNS: &str = "id, kind, status, session, requester, tool, key, created_at, updated_at";
+
+/// An execution, from [`EXECUTION_COLUMNS`].
+pub(crate) fn execution_row(row: &Row<'_>) -> Result<ExecutionRow, Fault> {
+    Ok(ExecutionRow {
+        id: id(row, 0)?,
+        kind: kind(text(row, 1)?)?,
+        status: status(text(row, 2)?)?,
+        session: parsed(text(row, 3)?, SessionId::parse)?,
+        requester: parsed(text(row, 4)?, PrincipalId::parse)?,
+        tool: optional_text(row, 5)?.map(|path| parsed(path, ToolPath::parse)).transpose()?,
+        key: row.get(6)?,
+        created_at: timestamp(row.get(7)?)?,
+        updated_at: timestamp(row.get(8)?)?,
+    })
+}
+
+/// Columns of `elicitations e JOIN executions x`, in the order that [`elicitation_row`] reads.
+pub(crate) const ELICITATION_COLUMNS: &str =
+    "e.body, e.sum, e.decision, e.decision_sum, x.id, x.session, x.requester, e.asked_at";
+
+/// An elicitation, from [`ELICITATION_COLUMNS`].
+pub(crate) fn elicitation_row(row: &Row<'_>) -> Result<ElicitationRow, Fault> {
+    let decided = optional_text(row, 2)?.is_some();
+    Ok(ElicitationRow {
+        elicitation: body(row, 0, "an elicitation")?,
+        execution: id(row, 4)?,
+        session: parsed(text(row, 5)?, SessionId::parse)?,
+        requester: parsed(text(row, 6)?, PrincipalId::parse)?,
+        asked_at: timestamp(row.get(7)?)?,
+        decision: decided.then(|| body(row, 2, "a decision")).transpose()?,
+    })
+}
+
+/// A journal's event, from `body, sum`.
+pub(crate) fn event(row: &Row<'_>, column: usize) -> Result<Event, Fault> {
+    body(row, column, "a journal's event")
+}
+
+/// A grant, from `body, sum, uses_left`.
+pub(crate) fn grant(row: &Row<'_>) -> Result<Grant, Fault> {
+    let given: Grant = body(row, 0, "a grant")?;
+    Ok(Grant { uses_left: row.get(2)?, ..given })
+}
+
+/// A token, from `body, sum, revoked_at`.
+pub(crate) fn token(row: &Row<'_>) -> Result<TokenRow, Fault> {
+    let created: TokenRow = body(row, 0, "a token")?;
+    let revoked_at = row.get::<_, Option<i64>>(2)?.map(timestamp).transpose()?;
+    Ok(TokenRow { revoked_at, ..created })
+}
+
+/// A session, from `id, principal, client, opened_at`.
+pub(crate) fn session(row: &Row<'_>) -> Result<SessionRow, Fault> {
+    Ok(SessionRow {
+        id: parsed(text(row, 0)?, SessionId::parse)?,
+        principal: parsed(text(row, 1)?, PrincipalId::parse)?,
+        client: row.get(2)?,
+        opened_at: timestamp(row.get(3)?)?,
+    })
+}
+
+/// An audit record, from `seq, entry, prev, hash`.
+pub(crate) fn audit_record(row: &Row<'_>) -> Result<AuditRecord, Fault> {
+    let seq = row.get::<_, i64>(0)?;
+    Ok(AuditRecord {
+        seq: u64::try_from(seq).map_err(|_| Fault::unreadable(format!("{seq} is no audit number")))?,
+        entry: row.get(1)?,
+        prev: digest(row.get(2)?)?,
+        hash: digest(row.get(3)?)?,
+    })
+}
+
+/// A text column, borrowed.
+fn text<'r>(row: &'r Row<'_>, column: usize) -> Result<&'r str, Fault> {
+    optional_text(row, column)?.ok_or_else(|| Fault::unreadable("a text is missing"))
+}
+
+fn optional_text<'r>(row: &'r Row<'_>, column: usize) -> Result<Option<&'r str>, Fault> {
+    match row.get_ref(column)? {
+        ValueRef::Null => Ok(None),
+        ValueRef::Text(bytes) => {
+            std::str::from_utf8(bytes).map(Some).map_err(|_| Fault::unreadable("a text is not UTF-8"))
+        }
+        other => Err(Fault::unreadable(format!("a text is stored as {}", other.data_type()))),
+    }
+}
+
+fn parsed<T, E: fmt::Display>(text: &str, parse: impl Fn(&str) -> Result<T, E>) -> Result<T, Fault> {
+    parse(text).map_err(|e| Fault::unreadable(e.to_string()))
+}
+
+fn digest(bytes: [u8; 32]) -> Result<Digest, Fault> {
+    let digits = bytes.iter().flat_map(|b| [b >> 4, b & 15]).filter_map(|n| char::from_digit(n.into(), 16));
+    digits.collect::<String>().parse().map_err(|_| Fault::unreadable("a digest"))
+}
+
+fn kind(text: &str) -> Result<Kind, Fault> {
+    let all = [Kind::Call, Kind::Gate];
+    all.into_iter().find(|k| kind_text(*k) == text).ok_or_else(|| Fault::unreadable(format!("the kind {text:?}")))
+}
+
+fn status(text: &str) -> Result<Status, Fault> {
+    use Status::{Cancelled, Failed, InDoubt, Running, Succeeded, Waiting};
+    let all = [Running, Waiting, InDoubt, Succeeded, Failed, Cancelled];
+    all.into_iter().find(|s| s.as_str() == text).ok_or_else(|| Fault::unreadable(format!("the status {text:?}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_id_survives_its_stored_form() {
+        let bits = [0x00, 0x01, 0xfe, 0x10, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 0xff];
+        assert_eq!(ExecutionId::from_random(bits).blob(), bits);
+        assert_eq!(ElicitationId::of_blob(bits).blob(), bits);
+        assert_eq!(TokenId::of_blob([0; 16]).blob(), [0; 16]);
+    }
+
+    #[test]
+    fn a_digest_survives_its_stored_form() {
+        let hash = Digest::of(b"x");
+        assert_eq!(digest(*hash.as_bytes()).unwrap(), hash);
+    }
+
+    #[test]
+    fn times_beyond_sqlite_are_never() {
+        for ms in [0, 1, 1_700_000_000_000, u64::MAX] {
+            assert_eq!(timestamp(millis(Timestamp::from_millis(ms))).unwrap(), Timestamp::from_millis(ms));
+        }
+        assert!(timestamp(-1).is_err());
+    }
+
+    #[test]
+    fn the_checksum_is_what_earlier_builds_wrote_and_notices_every_single_byte() {
+        let text = br#"{"v":1,"at":1700000000000,"event":{"finished":{}}}"#;
+        let sum = checksum(text);
+        assert_eq!(sum, GOLDEN, "stored data would become unreadable");
+        for at in 0..text.len() {
+            for flip in 1..=255 {
+                let mut changed = *text;
+                changed[at] ^= flip;
+                assert_ne!(checksum(&changed), sum);
+            }
+        }
+        assert_ne!(checksum(&text[..text.len() - 1]), sum);
+        assert_ne!(checksum(&[text.as_slice(), b"\0"].concat()), sum);
+    }
+
+    const GOLDEN: i64 = 0;
+}

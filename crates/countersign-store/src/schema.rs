@@ -1,0 +1,200 @@
+//! The tables, and how a database of an earlier version becomes one of this version.
+//!
+//! Promises: a migration happens whole or not at all; a database of a newer version is refused and left as it is.
+//! A migration that has been released is never edited; a change is a new one at the end.
+
+use rusqlite::{Connection, TransactionBehavior};
+
+/// Marks a file as ours: `CSGN` in ASCII.
+pub(crate) const APPLICATION_ID: i32 = 0x4353_474e;
+
+/// In order; a database's `user_version` says how many of them it has seen.
+pub(crate) const MIGRATIONS: &[&str] = &[FIRST];
+
+/// Why a database could not be brought to this version.
+#[derive(Debug)]
+pub(crate) enum MigrationError {
+    /// A newer build wrote it.
+    Newer {
+        /// Its version.
+        found: i64,
+    },
+    /// SQLite failed.
+    Sqlite(rusqlite::Error),
+}
+
+/// Rows are found by number (`no`), given in order of arrival, so that what is new lies together and one transaction
+/// touches few pages; the random ids only lead there. An elicitation's session and requester are its execution's.
+const FIRST: &str = "
+CREATE TABLE executions (
+    no INTEGER PRIMARY KEY,
+    id BLOB NOT NULL,
+    version INTEGER NOT NULL,
+    kind TEXT NOT NULL,
+    status TEXT NOT NULL,
+    session TEXT NOT NULL,
+    requester TEXT NOT NULL,
+    tool TEXT,
+    key TEXT,
+    created_at INTEGER NOT NULL,
+    updated_at INTEGER NOT NULL
+) STRICT;
+CREATE UNIQUE INDEX executions_by_id ON executions (id);
+CREATE UNIQUE INDEX executions_by_key ON executions (requester, key) WHERE key IS NOT NULL;
+CREATE INDEX executions_by_age ON executions (created_at, id);
+CREATE INDEX executions_by_status ON executions (status, created_at, id);
+CREATE INDEX executions_by_requester ON executions (requester, created_at, id);
+
+CREATE TABLE journal (
+    execution INTEGER NOT NULL,
+    seq INTEGER NOT NULL,
+    body TEXT NOT NULL,
+    sum INTEGER NOT NULL,
+    PRIMARY KEY (execution, seq)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE elicitations (
+    no INTEGER PRIMARY KEY,
+    id BLOB NOT NULL,
+    execution INTEGER NOT NULL,
+    asked_at INTEGER NOT NULL,
+    expires_at INTEGER NOT NULL,
+    digest BLOB NOT NULL,
+    body TEXT NOT NULL,
+    sum INTEGER NOT NULL,
+    decision TEXT,
+    decision_sum INTEGER
+) STRICT;
+CREATE UNIQUE INDEX elicitations_by_id ON elicitations (id);
+CREATE INDEX elicitations_by_execution ON elicitations (execution);
+CREATE INDEX elicitations_by_digest ON elicitations (digest);
+CREATE INDEX elicitations_by_age ON elicitations (asked_at, id);
+CREATE INDEX open_by_age ON elicitations (asked_at, id) WHERE decision IS NULL;
+CREATE INDEX open_by_expiry ON elicitations (expires_at) WHERE decision IS NULL;
+
+-- How many elicitations of a session are open: counting them would cost more with each that waits.
+CREATE TABLE pending (
+    session TEXT PRIMARY KEY,
+    open INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE grants (
+    no INTEGER PRIMARY KEY,
+    id BLOB NOT NULL,
+    session TEXT NOT NULL,
+    token BLOB,
+    expires_at INTEGER,
+    uses_left INTEGER,
+    body TEXT NOT NULL,
+    sum INTEGER NOT NULL
+) STRICT;
+CREATE UNIQUE INDEX grants_by_id ON grants (id);
+CREATE INDEX grants_by_session ON grants (session);
+
+CREATE TABLE sessions (
+    id TEXT PRIMARY KEY,
+    principal TEXT NOT NULL,
+    client TEXT NOT NULL,
+    opened_at INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE tokens (
+    no INTEGER PRIMARY KEY,
+    id BLOB NOT NULL,
+    hash BLOB NOT NULL,
+    created_at INTEGER NOT NULL,
+    revoked_at INTEGER,
+    body TEXT NOT NULL,
+    sum INTEGER NOT NULL
+) STRICT;
+CREATE UNIQUE INDEX tokens_by_id ON tokens (id);
+CREATE UNIQUE INDEX tokens_by_hash ON tokens (hash);
+
+CREATE TABLE audit (
+    seq INTEGER PRIMARY KEY,
+    entry TEXT NOT NULL,
+    prev BLOB NOT NULL,
+    hash BLOB NOT NULL
+) STRICT;
+";
+
+/// Brings a database to the version of this build.
+pub(crate) fn migrate(connection: &mut Connection) -> Result<(), MigrationError> {
+    run(connection, MIGRATIONS)
+}
+
+fn run(connection: &mut Connection, migrations: &[&str]) -> Result<(), MigrationError> {
+    let known = i64::try_from(migrations.len()).unwrap_or(i64::MAX);
+    let found: i64 = connection.pragma_query_value(None, "user_version", |row| row.get(0))?;
+    if found > known {
+        return Err(MigrationError::Newer { found });
+    }
+    for (version, sql) in (1_i64..).zip(migrations) {
+        if version > found {
+            let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+            transaction.execute_batch(sql)?;
+            transaction.pragma_update(None, "user_version", version)?;
+            transaction.commit()?;
+        }
+    }
+    Ok(())
+}
+
+impl From<rusqlite::Error> for MigrationError {
+    fn from(error: rusqlite::Error) -> Self {
+        Self::Sqlite(error)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const OLD: &[&str] = &["CREATE TABLE a (x INTEGER) STRICT;"];
+    const NEW: &[&str] = &[
+        "CREATE TABLE a (x INTEGER) STRICT;",
+        "ALTER TABLE a ADD COLUMN y TEXT; UPDATE a SET y = 'old' || x;",
+        "CREATE TABLE b (z INTEGER) STRICT;",
+    ];
+
+    fn version(connection: &Connection) -> i64 {
+        connection.pragma_query_value(None, "user_version", |row| row.get(0)).unwrap()
+    }
+
+    #[test]
+    fn an_empty_database_gets_every_migration() {
+        let mut db = Connection::open_in_memory().unwrap();
+        migrate(&mut db).unwrap();
+        assert_eq!(version(&db), i64::try_from(MIGRATIONS.len()).unwrap());
+        migrate(&mut db).unwrap();
+    }
+
+    #[test]
+    fn an_old_database_keeps_its_rows_and_gets_what_it_lacks() {
+        let mut db = Connection::open_in_memory().unwrap();
+        run(&mut db, OLD).unwrap();
+        db.execute("INSERT INTO a VALUES (7)", []).unwrap();
+        run(&mut db, NEW).unwrap();
+        assert_eq!(version(&db), 3);
+        let y: String = db.query_row("SELECT y FROM a", [], |row| row.get(0)).unwrap();
+        assert_eq!(y, "old7");
+    }
+
+    #[test]
+    fn a_migration_that_fails_leaves_the_version_before_it() {
+        let mut db = Connection::open_in_memory().unwrap();
+        let broken = ["CREATE TABLE a (x INTEGER) STRICT;", "CREATE TABLE b (x INTEGER) STRICT; CREATE TABLE a (y TEXT);"];
+        assert!(run(&mut db, &broken).is_err());
+        assert_eq!(version(&db), 1);
+        let tables: i64 = db.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0)).unwrap();
+        assert_eq!(tables, 1);
+    }
+
+    #[test]
+    fn a_newer_database_is_refused() {
+        let mut db = Connection::open_in_memory().unwrap();
+        run(&mut db, NEW).unwrap();
+        assert!(matches!(run(&mut db, OLD), Err(MigrationError::Newer { found: 3 })));
+        assert_eq!(version(&db), 3);
+    }
+}

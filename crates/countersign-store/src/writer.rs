@@ -1,0 +1,345 @@
+//! The writer: one thread, one connection, one transaction for everything that waits.
+//!
+//! Promises: nobody hears of success before the transaction is on the medium; if the transaction fails, everybody in it
+//! hears so, and nothing of it remains; a refusal concerns only the change that is refused; changes happen in the order
+//! in which they were queued. What was accepted without an answer is tried again until it is written.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use countersign_kernel::ports::{Committed, StoreError};
+use rusqlite::{Connection, Statement};
+use tokio::sync::oneshot;
+
+use crate::apply::{Head, Statements};
+use crate::fault::{Closed, Fault, StillFailing, TransactionFailed, damage, is_damage};
+use crate::staged::Staged;
+
+/// The most changes that share a transaction: enough to make the `fsync` cheap, few enough to answer the first soon.
+const BATCH: usize = 512;
+/// How often a medium that failed is tried again while nobody writes.
+const RETRY: Duration = Duration::from_millis(500);
+
+/// The queue's near end.
+#[derive(Debug)]
+pub(crate) struct Writer {
+    queue: Option<Sender<Command>>,
+    thread: Option<JoinHandle<()>>,
+    shared: Arc<Shared>,
+    bound: usize,
+}
+
+type Answer = oneshot::Sender<Result<Committed, StoreError>>;
+
+/// A change in the queue, and who waits for it, if anybody does.
+struct Command {
+    staged: Staged,
+    answer: Option<Answer>,
+}
+
+/// What both ends see.
+#[derive(Debug, Default)]
+pub(crate) struct Shared {
+    queued: AtomicUsize,
+    failing: AtomicBool,
+    pub(crate) commits: AtomicU64,
+    pub(crate) commands: AtomicU64,
+}
+
+impl Writer {
+    /// Starts the thread on the connection that writes.
+    pub(crate) fn start(connection: Connection, head: Head, bound: usize) -> std::io::Result<Self> {
+        let (queue, commands) = mpsc::channel();
+        let shared = Arc::new(Shared::default());
+        let seen = Arc::clone(&shared);
+        let thread = std::thread::Builder::new()
+            .name("countersign-store".into())
+            .spawn(move || run(&connection, head, &commands, &seen))?;
+        Ok(Self { queue: Some(queue), thread: Some(thread), shared, bound })
+    }
+
+    /// Queues a change and waits until it is on the medium.
+    pub(crate) async fn commit(&self, staged: Staged) -> Result<Committed, StoreError> {
+        let (answer, answered) = oneshot::channel();
+        self.send(Command { staged, answer: Some(answer) }, self.bound)?;
+        answered.await.unwrap_or_else(|_| closed())
+    }
+
+    /// Queues a change for which nobody waits. It leaves a quarter of the queue to those for whom somebody does.
+    pub(crate) fn commit_soon(&self, staged: Staged) -> Result<(), StoreError> {
+        if self.shared.failing.load(Ordering::Acquire) {
+            return Err(StoreError::Unavailable(Box::new(StillFailing)));
+        }
+        self.send(Command { staged, answer: None }, self.bound - self.bound / 4)
+    }
+
+    /// What it has done so far.
+    pub(crate) fn shared(&self) -> &Shared {
+        &self.shared
+    }
+
+    fn send(&self, command: Command, bound: usize) -> Result<(), StoreError> {
+        if self.shared.queued.fetch_add(1, Ordering::Relaxed) >= bound {
+            self.shared.queued.fetch_sub(1, Ordering::Relaxed);
+            return Err(StoreError::Overloaded);
+        }
+        let sent = self.queue.as_ref().and_then(|queue| queue.send(command).ok());
+        sent.ok_or(()).or_else(|()| closed())
+    }
+}
+
+impl Drop for Writer {
+    /// Everything queued is written before the store is gone, and the file is closed before its lock is.
+    fn drop(&mut self) {
+        self.queue = None;
+        if let Some(thread) = self.thread.take()
+            && thread.join().is_err()
+        {
+            tracing::error!("the store's writer ended in a panic");
+        }
+    }
+}
+
+fn closed<T>() -> Result<T, StoreError> {
+    Err(StoreError::Unavailable(Box::new(Closed)))
+}
+
+fn run(connection: &Connection, head: Head, queue: &Receiver<Command>, shared: &Shared) {
+    match Thread::new(connection, head, shared) {
+        Ok(mut thread) => thread.serve(queue),
+        // Then the queue closes, and everybody who sends hears that the store is unavailable.
+        Err(error) => tracing::error!(%error, "the store's statements do not fit its database"),
+    }
+}
+
+/// The far end.
+struct Thread<'c> {
+    connection: &'c Connection,
+    statements: Statements<'c>,
+    begin: Statement<'c>,
+    commit: Statement<'c>,
+    shared: &'c Shared,
+    /// Unknown after a transaction failed.
+    head: Option<Head>,
+    /// Accepted, and not yet written because the medium failed.
+    unwritten: Vec<Command>,
+    /// Why nothing is written any more: the file is damaged.
+    damaged: Option<String>,
+}
+
+/// How changes of one transaction are kept apart.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Isolation {
+    /// By checking all of a change before its first write.
+    Checks,
+    /// By a savepoint each, where a change refused itself while it was being written.
+    Savepoints,
+}
+
+/// Why a transaction did not happen.
+enum Aborted {
+    /// A change refused itself after it had written: start again with savepoints.
+    Untidy,
+    /// The medium failed.
+    Failed(rusqlite::Error),
+}
+
+type Outcome = Result<Committed, StoreError>;
+
+impl<'c> Thread<'c> {
+    fn new(connection: &'c Connection, head: Head, shared: &'c Shared) -> rusqlite::Result<Self> {
+        Ok(Self {
+            statements: Statements::prepare(connection)?,
+            begin: connection.prepare("BEGIN IMMEDIATE")?,
+            commit: connection.prepare("COMMIT")?,
+            connection,
+            shared,
+            head: Some(head),
+            unwritten: Vec::new(),
+            damaged: None,
+        })
+    }
+
+    /// Until the near end is dropped and the queue is empty.
+    fn serve(&mut self, queue: &Receiver<Command>) {
+        while let Some(batch) = self.gather(queue) {
+            self.process(batch);
+        }
+        if !self.unwritten.is_empty() {
+            self.process(Vec::new());
+        }
+        if !self.unwritten.is_empty() {
+            tracing::error!(lost = self.unwritten.len(), "records of reads could not be written before the store closed");
+        }
+    }
+
+    /// Waits for a change and takes what else is there. Nothing means the near end is gone; an empty batch, that it is
+    /// time to try the medium again.
+    fn gather(&self, queue: &Receiver<Command>) -> Option<Vec<Command>> {
+        let first = if self.shared.failing.load(Ordering::Acquire) && self.damaged.is_none() {
+            match queue.recv_timeout(RETRY) {
+                Err(RecvTimeoutError::Timeout) => return Some(Vec::new()),
+                received => received.ok()?,
+            }
+        } else {
+            queue.recv().ok()?
+        };
+        let mut batch = vec![first];
+        batch.extend(queue.try_iter().take(BATCH - 1));
+        self.shared.queued.fetch_sub(batch.len(), Ordering::Relaxed);
+        Some(batch)
+    }
+
+    fn process(&mut self, fresh: Vec<Command>) {
+        let mut batch = std::mem::take(&mut self.unwritten);
+        batch.extend(fresh);
+        if let Some(damage) = &self.damaged {
+            return refuse_all(batch, damage);
+        }
+        let attempt = match self.attempt(&batch, Isolation::Checks) {
+            Err(Aborted::Untidy) => self.attempt(&batch, Isolation::Savepoints),
+            done => done,
+        };
+        match attempt {
+            Ok(outcomes) => self.acknowledge(batch, outcomes),
+            Err(Aborted::Failed(error)) => self.fail(batch, error),
+            // With savepoints nothing is untidy; were it so, a failure is the answer that promises nothing.
+            Err(Aborted::Untidy) => self.fail(batch, rusqlite::Error::InvalidQuery),
+        }
+    }
+
+    /// One transaction. Either it is on the medium when this returns, or nothing of it is anywhere.
+    fn attempt(&mut self, batch: &[Command], isolation: Isolation) -> Result<Vec<Outcome>, Aborted> {
+        let before = self.head;
+        let attempt = self.transact(batch, isolation);
+        if attempt.is_err() {
+            self.roll_back();
+            self.head = match attempt {
+                Err(Aborted::Untidy) => before,
+                _ => None,
+            };
+        }
+        attempt
+    }
+
+    fn transact(&mut self, batch: &[Command], isolation: Isolation) -> Result<Vec<Outcome>, Aborted> {
+        self.begin.execute([])?;
+        let mut head = match self.head {
+            Some(head) => head,
+            None => Head::read(self.connection).map_err(Aborted::from)?,
+        };
+        let mut outcomes = Vec::with_capacity(batch.len());
+        for command in batch {
+            outcomes.push(match isolation {
+                Isolation::Checks => self.apply(&command.staged, &mut head)?,
+                Isolation::Savepoints => self.apply_apart(&command.staged, &mut head)?,
+            });
+        }
+        if batch.is_empty() {
+            // Only a real write shows that the medium is back.
+            let version: i64 = self.connection.pragma_query_value(None, "user_version", |row| row.get(0))?;
+            self.connection.pragma_update(None, "user_version", version)?;
+        }
+        self.commit.execute([])?;
+        self.head = Some(head);
+        Ok(outcomes)
+    }
+
+    fn apply(&mut self, staged: &Staged, head: &mut Head) -> Result<Outcome, Aborted> {
+        let place = match self.statements.check(staged) {
+            Ok(place) => place,
+            Err(Fault::Refused(error)) => return Ok(Err(error)),
+            Err(Fault::Medium(error)) => return Err(Aborted::Failed(error)),
+        };
+        self.statements.write(staged, place.as_ref(), head)?;
+        Ok(Ok(Committed { audit_seq: head.seq }))
+    }
+
+    fn apply_apart(&mut self, staged: &Staged, head: &mut Head) -> Result<Outcome, Aborted> {
+        let before = *head;
+        self.connection.execute_batch("SAVEPOINT one")?;
+        let written = self.statements.check(staged).and_then(|place| {
+            self.statements.write(staged, place.as_ref(), head)?;
+            Ok(Committed { audit_seq: head.seq })
+        });
+        let outcome = match written {
+            Ok(committed) => Ok(committed),
+            Err(Fault::Refused(error)) => {
+                *head = before;
+                self.connection.execute_batch("ROLLBACK TO one")?;
+                Err(error)
+            }
+            Err(Fault::Medium(error)) => return Err(Aborted::Failed(error)),
+        };
+        self.connection.execute_batch("RELEASE one")?;
+        Ok(outcome)
+    }
+
+    fn acknowledge(&self, batch: Vec<Command>, outcomes: Vec<Outcome>) {
+        let written = outcomes.iter().filter(|outcome| outcome.is_ok()).count() as u64;
+        if self.shared.failing.swap(false, Ordering::AcqRel) {
+            tracing::info!("the store writes again");
+        }
+        self.shared.commits.fetch_add(u64::from(written > 0), Ordering::Relaxed);
+        self.shared.commands.fetch_add(written, Ordering::Relaxed);
+        for (command, outcome) in batch.into_iter().zip(outcomes) {
+            match (command.answer, outcome) {
+                // Whoever stopped waiting will look for themselves.
+                (Some(answer), outcome) => drop(answer.send(outcome)),
+                (None, Err(error)) => tracing::warn!(%error, "a record of a read was refused"),
+                (None, Ok(_)) => {}
+            }
+        }
+    }
+
+    fn fail(&mut self, batch: Vec<Command>, error: rusqlite::Error) {
+        tracing::error!(%error, changes = batch.len(), "the store cannot write; nothing of the transaction was acknowledged");
+        self.shared.failing.store(true, Ordering::Release);
+        if is_damage(&error) {
+            let damage = damage(&error);
+            refuse_all(batch, &damage);
+            self.damaged = Some(damage);
+            return;
+        }
+        let cause = TransactionFailed(Arc::new(error));
+        for command in batch {
+            match command.answer {
+                Some(answer) => drop(answer.send(Err(StoreError::Unavailable(Box::new(cause.clone()))))),
+                None => self.unwritten.push(command),
+            }
+        }
+    }
+
+    /// SQLite rolls some failures back itself.
+    fn roll_back(&self) {
+        if !self.connection.is_autocommit()
+            && let Err(error) = self.connection.execute_batch("ROLLBACK")
+        {
+            tracing::error!(%error, "a failed transaction could not be rolled back");
+        }
+    }
+}
+
+fn refuse_all(batch: Vec<Command>, damage: &str) {
+    for answer in batch.into_iter().filter_map(|command| command.answer) {
+        drop(answer.send(Err(StoreError::Corrupt(damage.to_owned()))));
+    }
+}
+
+impl From<rusqlite::Error> for Aborted {
+    fn from(error: rusqlite::Error) -> Self {
+        Self::Failed(error)
+    }
+}
+
+impl From<Fault> for Aborted {
+    fn from(fault: Fault) -> Self {
+        match fault {
+            Fault::Refused(_) => Self::Untidy,
+            Fault::Medium(error) => Self::Failed(error),
+        }
+    }
+}
