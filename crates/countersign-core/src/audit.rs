@@ -146,6 +146,7 @@ impl AuditEntry {
             }
             EventBody::Decided { elicitation, decision } => {
                 self.elicitation = Some(*elicitation);
+                self.call = execution.find(*elicitation).map(|a| a.elicitation.call);
                 self.digest = execution.find(*elicitation).map(|a| a.elicitation.digest);
                 self.fill_decision(decision);
             }
@@ -155,7 +156,10 @@ impl AuditEntry {
                 self.detail = match by {
                     StartedBy::Policy { rule } => format!("allowed by {rule}"),
                     StartedBy::Grant { id } => format!("covered by {id}"),
-                    StartedBy::Decision { elicitation } => format!("decided in {elicitation}"),
+                    StartedBy::Decision { elicitation } => {
+                        self.elicitation = Some(*elicitation);
+                        format!("decided in {elicitation}")
+                    }
                     StartedBy::Retry => "settled as retry".into(),
                 };
             }

@@ -111,9 +111,11 @@ impl Walk {
     }
 }
 
+/// Beyond 2^53 not every integer is a double, and below 1e21 a double is written as an integer: in between, what is
+/// written is not what was meant.
 fn inexact(number: &serde_json::Number) -> bool {
-    let beyond = |n: u64| n > MAX_SAFE_INTEGER;
-    number.as_u64().is_some_and(beyond) || number.as_i64().is_some_and(|n| beyond(n.unsigned_abs()))
+    const WRITTEN_WITH_EXPONENT: f64 = 1e21;
+    number.as_f64().is_none_or(|f| f.abs() > MAX_SAFE_INTEGER as f64 && f.abs() < WRITTEN_WITH_EXPONENT)
 }
 
 #[cfg(test)]
@@ -135,6 +137,8 @@ mod tests {
         assert_eq!(check(&json!(MAX_SAFE_INTEGER)), Ok(()));
         assert!(matches!(check(&json!(MAX_SAFE_INTEGER + 1)), Err(BoundsError::InexactNumber(_))));
         assert!(matches!(check(&json!(-9_007_199_254_740_992_i64)), Err(BoundsError::InexactNumber(_))));
+        assert!(matches!(check(&json!(-6.335_990_842_063_692e16)), Err(BoundsError::InexactNumber(_))), "found by proptest");
+        assert_eq!(check(&json!(1e21)), Ok(()));
     }
 
     #[test]

@@ -17,7 +17,7 @@ pub struct Digest([u8; 32]);
 
 /// Why a string is no digest.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("a digest is 64 hexadecimal digits")]
+#[error("a digest is 64 hexadecimal digits in lower case")]
 pub struct DigestError;
 
 impl Digest {
@@ -115,7 +115,8 @@ impl fmt::Debug for Digest {
 impl FromStr for Digest {
     type Err = DigestError;
     fn from_str(text: &str) -> Result<Self, DigestError> {
-        if text.len() != 64 || !text.is_ascii() {
+        // One digest has one spelling.
+        if text.len() != 64 || !text.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f')) {
             return Err(DigestError);
         }
         let mut bytes = [0; 32];

@@ -6,6 +6,7 @@
 use countersign_sdk::{Effects, Principal, PrincipalId, SessionId, ToolPath};
 use serde::ser::SerializeStruct;
 use serde::{Deserialize, Serialize, Serializer};
+use serde_json::value::RawValue;
 
 use crate::canonical::{Canonical, Verbatim};
 use crate::digest::{Digest, Fingerprint};
@@ -232,22 +233,30 @@ impl EventBody {
     }
 }
 
+/// The event stays raw until its version is known: what another version calls it is not this one's business.
 #[derive(Deserialize)]
 struct Stored {
     v: u32,
     at: Timestamp,
-    event: EventBody,
+    event: Box<RawValue>,
 }
 
-/// A version this build does not know.
+/// Why a stored event cannot be read.
 #[derive(Debug, thiserror::Error)]
-#[error("the journal was written in version {0}, this build reads version {EVENT_VERSION}; run a newer countersign")]
-struct UnknownVersion(u32);
+enum Unreadable {
+    #[error("the journal was written in version {0}, this build reads version {EVENT_VERSION}; run a newer countersign")]
+    Version(u32),
+    #[error(transparent)]
+    Form(#[from] serde_json::Error),
+}
 
 impl TryFrom<Stored> for Event {
-    type Error = UnknownVersion;
-    fn try_from(stored: Stored) -> Result<Self, UnknownVersion> {
-        if stored.v == EVENT_VERSION { Ok(Self { at: stored.at, body: stored.event }) } else { Err(UnknownVersion(stored.v)) }
+    type Error = Unreadable;
+    fn try_from(stored: Stored) -> Result<Self, Unreadable> {
+        if stored.v != EVENT_VERSION {
+            return Err(Unreadable::Version(stored.v));
+        }
+        Ok(Self { at: stored.at, body: serde_json::from_str(stored.event.get())? })
     }
 }
 

@@ -67,7 +67,8 @@ examples = { matches = [
 #[test]
 fn the_caller_can_put_the_name_of_the_file_in_front() {
     let errors = Policy::from_toml("\n[[rule]]\nmatch = 'a.b'\neffect = 'maybe'\n").unwrap_err();
-    let prefixed: Vec<String> = errors.iter().map(|(line, reason)| format!("countersign.toml:{line}: {reason}")).collect();
+    let prefixed: Vec<String> =
+        errors.iter().map(|(line, reason)| format!("countersign.toml:{line}: {reason}")).collect();
     assert_eq!(
         prefixed,
         ["countersign.toml:4: rule 1: \"maybe\" is no effect; there are \"allow\", \"ask\" and \"deny\""]
@@ -92,7 +93,10 @@ fn a_file_that_is_no_toml_is_told_each_place_where_it_is_not() {
 
 #[test]
 fn a_rule_is_a_table_in_a_list_and_its_values_are_strings() {
-    assert_eq!(errors("[rule]\nmatch = 'a.b'\n"), ["line 1: rules are written as [[rule]], with two brackets"]);
+    assert_eq!(
+        errors("[rule]\nmatch = 'a.b'\n"),
+        ["line 1: rules are written as [[rule]], with two brackets"]
+    );
     assert_eq!(errors("\nrule = 3\n"), ["line 2: rules are written as [[rule]], with two brackets"]);
     assert_eq!(errors("rule = ['a.b']\n"), ["line 1, rule 1: a rule is a table, not a string"]);
     assert_eq!(
@@ -110,7 +114,10 @@ fn a_rule_is_a_table_in_a_list_and_its_values_are_strings() {
             "line 3, rule 1: effect is missing: what becomes of the call: effect = \"allow\", \"ask\" or \"deny\"",
         ]
     );
-    assert_eq!(reasons("unless = 'x'"), ["a rule has no key `unless`; there are match, when, effect, expires, remember, reason and examples"]);
+    assert_eq!(
+        reasons("unless = 'x'"),
+        ["a rule has no key `unless`; there are match, when, effect, expires, remember, reason and examples"]
+    );
 }
 
 #[test]
@@ -125,15 +132,21 @@ fn durations_and_reasons_are_bounded() {
         assert_eq!(reasons(lines), [says], "{lines}");
     }
     assert_eq!(reasons(&format!("reason = '{}'", "x".repeat(1000))), [""; 0]);
-    assert_eq!(reasons(&format!("reason = '{}'", "x".repeat(1001))), ["the reason has 1001 bytes; at most 1000"]);
+    assert_eq!(
+        reasons(&format!("reason = '{}'", "x".repeat(1001))),
+        ["the reason has 1001 bytes; at most 1000"]
+    );
 }
 
 #[test]
 fn expiry_and_memory_have_meaning_only_where_a_person_is_asked() {
     for effect in ["allow", "deny"] {
-        let text = format!("[[rule]]\nmatch = 'a.*'\nexpires = '1h'\nremember = 'call'\neffect = '{effect}'\n");
+        let text =
+            format!("[[rule]]\nmatch = 'a.*'\nexpires = '1h'\nremember = 'call'\neffect = '{effect}'\n");
         let says = |line: usize, key: &str| {
-            format!("line {line}, rule 1: {key} has no meaning where effect is \"{effect}\": only \"ask\" has an answer to wait for")
+            format!(
+                "line {line}, rule 1: {key} has no meaning where effect is \"{effect}\": only \"ask\" has an answer to wait for"
+            )
         };
         assert_eq!(errors(&text), [says(3, "expires"), says(4, "remember")]);
     }
@@ -180,22 +193,34 @@ fn unknown_names_are_refused_with_the_name_that_was_probably_meant() {
         ("request.x == 1", "`request` is not known here; there are args, tool, principal and session"),
         ("user == 'ann'", "`user` is not known here; there are args, tool, principal and session"),
         ("args.l.all(item, itm > 1)", "`itm` is not known here; did you mean `item`?"),
-        ("args.l.all(x, true) && x == 1", "`x` is not known here; there are args, tool, principal and session"),
+        (
+            "args.l.all(x, true) && x == 1",
+            "`x` is not known here; there are args, tool, principal and session",
+        ),
         (".foo == 1", "`foo` is not known here; there are args, tool, principal and session"),
         ("tool.pth == 'a.b'", "tool has no `pth`; did you mean `path`?"),
-        ("tool.name == 'a.b'", "tool has no `name`; there are path, source, destructive, idempotent and openWorld"),
+        (
+            "tool.name == 'a.b'",
+            "tool has no `name`; there are path, source, destructive, idempotent and openWorld",
+        ),
         ("tool['pth'] == 'a.b'", "tool has no `pth`; did you mean `path`?"),
         ("tool.open_world", "tool has no `open_world`; did you mean `openWorld`?"),
         ("has(principal.role)", "principal has no `role`; did you mean `roles`?"),
         ("session.user == 'x'", "session has no `user`; there are id"),
         ("args.x.startswith('a')", "there is no function `startswith`; did you mean `startsWith`?"),
-        ("len(args.x) > 1", "there is no function `len`; there are size, contains, startsWith, endsWith, matches, int, uint, double, string, bytes, bool, dyn, type, value, hasValue, orValue, or, has, all, exists, exists_one, existsOne, map, filter, optMap and optFlatMap"),
+        (
+            "len(args.x) > 1",
+            "there is no function `len`; there are size, contains, startsWith, endsWith, matches, int, uint, double, string, bytes, bool, dyn, type, value, hasValue, orValue, or, has, all, exists, exists_one, existsOne, map, filter, optMap and optFlatMap",
+        ),
         ("_f(args.x, 1)", "there is no function `_f`; "),
         ("args.l.exist(x, x > 1)", "there is no function `exist`; did you mean `exists`?"),
         ("all(args.l, x, x > 1)", "`all` is written as in args.list.all(x, x > 0)"),
         ("args.l.exists(x)", "`exists` is written as in args.list.exists(x, x > 0)"),
         ("has(args.x, args.y)", "`has` is written as in has(args.name)"),
-        ("optional.some(1).hasValue()", "there is no optional.some with 1 arguments; there are optional.of(x), optional.ofNonZeroValue(x) and optional.none()"),
+        (
+            "optional.some(1).hasValue()",
+            "there is no optional.some with 1 arguments; there are optional.of(x), optional.ofNonZeroValue(x) and optional.none()",
+        ),
         ("Foo{a: 1} == 1", "there is no type `Foo` to make a value of"),
         ("args.l.all(args, args > 1)", "a loop cannot call its variable `args`, which is taken"),
     ] {
@@ -250,7 +275,10 @@ fn a_predicate_that_can_only_fail_is_refused() {
         ("'a' in tool.path", "in does not go with a string and a string"),
         ("principal.kind == 3", "a string and an int are never equal, so == always says the same"),
         ("tool.destructive != 'yes'", "a boolean and a string are never equal, so != always says the same"),
-        ("1 + 1.5 > 2.0", "+ does not go with an int and a double; numbers must be of one kind to be computed with, as in double(args.amount) * 1.5"),
+        (
+            "1 + 1.5 > 2.0",
+            "+ does not go with an int and a double; numbers must be of one kind to be computed with, as in double(args.amount) * 1.5",
+        ),
         ("'a' - 'b' == ''", "- does not go with a string and a string"),
         ("2.5 % 2.0 == 0.5", "% does not go with a double and a double"),
         ("-tool.path == 'x'", "- does not go with a string"),
@@ -264,8 +292,14 @@ fn a_predicate_that_can_only_fail_is_refused() {
         ("tool.path.contains('a', 'b')", "`contains` is called as in args.text.contains(\"x\")"),
         ("args.x.matches('[a')", "\"[a\" is no regular expression: unclosed character class"),
         ("args.x.matches('(a{1000}){1000}')", "\"(a{1000}){1000}\" is no regular expression: "),
-        ("args.x.matches(args.y)", "the regular expression of `matches` must be written out, as in args.text.matches(\"^x+$\")"),
-        ("matches(args.x, 'a' + 'b')", "the regular expression of `matches` must be written out, as in args.text.matches(\"^x+$\")"),
+        (
+            "args.x.matches(args.y)",
+            "the regular expression of `matches` must be written out, as in args.text.matches(\"^x+$\")",
+        ),
+        (
+            "matches(args.x, 'a' + 'b')",
+            "the regular expression of `matches` must be written out, as in args.text.matches(\"^x+$\")",
+        ),
     ] {
         let reasons = when_reasons(when);
         assert!(reasons.len() == 1 && reasons[0].starts_with(says), "{when}: {reasons:?}");
@@ -317,7 +351,9 @@ fn a_predicate_is_bounded_in_length_depth_and_loops() {
         let when = format!("args.x{}", chain.repeat(4000 / chain.len()));
         assert_eq!(when_reasons(&when), [too_deep], "{chain}");
     }
-    for (open, close) in [("(", ")"), ("[", "]"), ("!(", ")"), ("size(", ")"), ("{1:", "}"), ("true ? true : (", ")")] {
+    for (open, close) in
+        [("(", ")"), ("[", "]"), ("!(", ")"), ("size(", ")"), ("{1:", "}"), ("true ? true : (", ")")]
+    {
         let count = 4000 / (open.len() + close.len());
         let when = format!("{}args.x{}", open.repeat(count), close.repeat(count));
         assert_eq!(when_reasons(&when), ["when is nested too deeply; split it over several rules"], "{open}");
@@ -350,7 +386,7 @@ misses = ['a.b {"n": 1}', 'b.c', 'a.b {"n": 4}', 'a.b {"n":"x"}']
         errors(text),
         [
             "line 11, rule 2: example 'a.c {\"n\": 1}' should match, but its when is false",
-            "line 11, rule 2: example 'a.b' fails: there is no \"n\"; where it may be missing, ask first, as in has(args.n) && args.n == …",
+            "line 11, rule 2: example 'a.b' fails: there is no \"n\"; where it may be missing, ask first, as in has(args.n) && …",
             "line 12, rule 2: example 'a.b {\"n\": 4}' should not match, but it does",
             "line 12, rule 2: example 'a.b {\"n\":\"x\"}' fails: > does not go with a string and an int",
         ]
@@ -373,10 +409,16 @@ fn malformed_examples_are_refused_even_where_there_is_nothing_to_try_them_on() {
     for (error, start) in errors.iter().zip(starts) {
         assert!(error.starts_with(start), "{error}");
     }
-    assert_eq!(reasons("examples = ['a.b']"), ["examples is an array; write examples = { matches = ['…'], misses = ['…'] }"]);
+    assert_eq!(
+        reasons("examples = ['a.b']"),
+        ["examples is an array; write examples = { matches = ['…'], misses = ['…'] }"]
+    );
     assert_eq!(reasons("examples.matches = 'a.b'"), ["examples.matches is a string; write matches = ['…']"]);
     let many = vec!["'a.b'"; 101].join(",");
-    assert_eq!(reasons(&format!("examples.matches = [{many}]")), ["examples.matches has 101 examples; at most 100"]);
+    assert_eq!(
+        reasons(&format!("examples.matches = [{many}]")),
+        ["examples.matches has 101 examples; at most 100"]
+    );
 }
 
 #[test]

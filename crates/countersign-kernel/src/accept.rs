@@ -192,8 +192,7 @@ impl Kernel {
             token: request.caller.token,
             idempotency_key: request.key.clone(),
         };
-        let events = vec![self.event(EventBody::Started(started)), self.event(EventBody::CallIssued(issued))];
-        Ok(State::fresh(events)?)
+        Ok(State::fresh(self.opening(started, issued))?)
     }
 
     /// Records the outcome of a call that never ran, and with it the end of a one-call execution.

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use countersign_core::event::EventBody;
-use countersign_core::execution::{Next, Phase};
+use countersign_core::execution::Next;
 use countersign_core::ids::ExecutionId;
 
 use crate::accept::Caller;
@@ -18,7 +18,7 @@ use crate::live::{Live, State};
 use crate::result::ExecutionResult;
 
 impl Kernel {
-    pub(crate) async fn cancel(&self, id: ExecutionId, by: &Caller, reason: &str) -> Result<ExecutionResult, CancelError> {
+    pub(crate) async fn cancel(self: &Arc<Self>, id: ExecutionId, by: &Caller, reason: &str) -> Result<ExecutionResult, CancelError> {
         let (live, mut state) = self.find(id).await?.ok_or(CancelError::NotFound)?;
         if state.execution.requester().id != by.principal.id && !by.principal.may_decide() {
             self.release(&live, state);
@@ -26,7 +26,7 @@ impl Kernel {
         }
         let result = self.cancel_locked(&live, &mut state, by, reason).await;
         let result = result.map(|()| live.result(&state));
-        self.release(&live, state);
+        self.go_on(live, state);
         result
     }
 
@@ -37,7 +37,7 @@ impl Kernel {
             _ => {}
         }
         live.request_cancel();
-        if state.execution.calls().iter().any(|call| call.would_be_in_doubt()) {
+        if state.execution.calls().iter().any(|call| call.may_have_acted()) {
             return Err(CancelError::TooLate);
         }
         let by = Some(by.principal.id.clone());
@@ -76,7 +76,6 @@ impl Kernel {
     /// The handler was dropped because its execution is over.
     pub(crate) async fn drop_cancelled(&self, live: &Arc<Live>) -> Result<Flow, GatewayError> {
         let state = self.lock(live).await?;
-        debug_assert!(!state.execution.calls().iter().any(|c| matches!(c.phase(), Phase::InDoubt(_))));
         Ok(self.stop(live, state))
     }
 }

@@ -10,7 +10,7 @@ use countersign_core::bounds;
 use countersign_core::canonical::Canonical;
 use countersign_core::elicitation::{Decider, Decision, Elicitation, may_remember};
 use countersign_core::event::EventBody;
-use countersign_core::execution::{Asked, Call};
+use countersign_core::execution::{Asked, Call, Next};
 use countersign_core::grant::{Grant, GrantedTool};
 use countersign_core::ids::{ElicitationId, ExecutionId, GrantId};
 use countersign_core::time::Timestamp;
@@ -18,6 +18,7 @@ use countersign_sdk::{AskKind, Outcome, Remember};
 use serde_json::Value;
 
 use crate::accept::Caller;
+use crate::backoff::Backoff;
 use crate::drive::Entry;
 use crate::error::{DecideError, GatewayError};
 use crate::journal::Beside;
@@ -96,13 +97,11 @@ impl Kernel {
     /// Expires a question whose time is up. Nothing happens where it was decided meanwhile.
     pub(crate) async fn expire(self: &Arc<Self>, execution: ExecutionId, id: ElicitationId) -> Result<(), GatewayError> {
         let Some((live, mut state)) = self.find(execution).await? else { return Ok(()) };
-        let now = self.now();
+        let now = self.now_for(&state);
         let due = state.execution.open().any(|e| e.id == id && now >= e.expires_at);
-        if due {
-            self.close(&mut state, expired(id, now)).await?;
-        }
+        let closed = if due { self.close(&mut state, expired(id, now)).await } else { Ok(()) };
         self.go_on(live, state);
-        Ok(())
+        closed
     }
 
     async fn locate(&self, target: Target) -> Result<(ExecutionId, Option<ElicitationId>), DecideError> {
@@ -132,7 +131,7 @@ impl Kernel {
 
     async fn take_locked(&self, state: &mut State, id: ElicitationId, request: &Decide) -> Result<Receipt, DecideError> {
         let asked = state.execution.find(id).cloned().ok_or(DecideError::NotFound)?;
-        let now = self.now();
+        let now = self.now_for(state);
         let decision = decision(&asked.elicitation, request, now)?;
         let execution = state.execution.id();
         if let Some(taken) = asked.decision() {
@@ -174,15 +173,39 @@ impl Kernel {
 
     /// Brings an execution on after a decision; where nobody drives it, a driver is started.
     pub(crate) fn go_on(self: &Arc<Self>, live: Arc<Live>, mut state: Guard) {
-        use countersign_core::execution::Next;
+        if state.doubtful {
+            // The write may have happened although its answer was lost; somebody must look, or what it decided would
+            // wait for nobody.
+            drop(state);
+            tokio::spawn(Arc::clone(self).look_again(live));
+            return;
+        }
         let idle = matches!(state.execution.next(), Next::AwaitPeople | Next::AwaitSettlement(_) | Next::Done);
-        if state.driven || state.doubtful || idle {
+        if state.driven || idle {
             self.release(&live, state);
             return;
         }
         state.driven = true;
         drop(state);
         self.spawn_driver(live, Entry::Resumed);
+    }
+
+    async fn look_again(self: Arc<Self>, live: Arc<Live>) {
+        let mut backoff = Backoff::new(&self);
+        loop {
+            match self.lock(&live).await {
+                Ok(state) => {
+                    self.waiters.wake(live.id);
+                    return self.go_on(live, state);
+                }
+                Err(error) => {
+                    if let Err(error) = backoff.pause(error).await {
+                        tracing::error!(execution = %live.id, cause = ?error, "the execution cannot be read");
+                        return;
+                    }
+                }
+            }
+        }
     }
 
     /// Why a question may no longer be answered with yes: what it is about changed.

@@ -15,6 +15,7 @@ use countersign_core::ids::{CallNo, ElicitationId};
 use countersign_core::policy::{Effect, Subject, Verdict};
 use countersign_sdk::{AskKind, Remember};
 
+use crate::backoff::Backoff;
 use crate::error::GatewayError;
 use crate::journal::Beside;
 use crate::kernel::Kernel;
@@ -46,9 +47,6 @@ pub(crate) struct GateQuestion {
     pub(crate) remember: Remember,
 }
 
-/// The longest pause between two tries at a failing store.
-const LONGEST_BACKOFF: Duration = Duration::from_secs(2);
-
 impl Kernel {
     /// Starts a task that drives the execution; the caller has set `driven`.
     pub(crate) fn spawn_driver(self: &Arc<Self>, live: Arc<Live>, entry: Entry) {
@@ -56,20 +54,16 @@ impl Kernel {
     }
 
     async fn drive(self: Arc<Self>, live: Arc<Live>, mut entry: Entry) {
-        let mut backoff = Duration::from_millis(10);
+        let mut backoff = Backoff::new(&self);
         loop {
             match self.step(&live, &mut entry).await {
-                Ok(Flow::Continue) => backoff = Duration::from_millis(10),
+                Ok(Flow::Continue) => backoff.reset(),
                 Ok(Flow::Stop) => return,
-                Err(error) if self.is_closed() || !is_passing(&error) => {
-                    tracing::error!(execution = %live.id, %error, cause = ?error, "the execution cannot go on");
-                    self.abandon(&live).await;
-                    return;
-                }
                 Err(error) => {
-                    tracing::warn!(execution = %live.id, %error, cause = ?error, "the store failed; trying again");
-                    tokio::time::sleep(backoff).await;
-                    backoff = (backoff * 2).min(LONGEST_BACKOFF);
+                    if let Err(error) = backoff.pause(error).await {
+                        tracing::error!(execution = %live.id, cause = ?error, "the execution cannot go on");
+                        return self.abandon(&live).await;
+                    }
                 }
             }
         }
@@ -263,7 +257,7 @@ impl Kernel {
     pub(crate) async fn record_start(&self, state: &mut State, no: CallNo) -> Result<Flow, GatewayError> {
         let Some(call) = state.execution.call(no).cloned() else { return Ok(Flow::Stop) };
         let fingerprint = self.catalog.at(&call.path).map_or(Fingerprint(Digest::ZERO), |tool| tool.fingerprint());
-        match state.execution.authorise(no, self.now(), fingerprint, self.policy_version) {
+        match state.execution.authorise(no, self.now_for(state), fingerprint, self.policy_version) {
             Ok(started) => {
                 let mut events = vec![started];
                 if state.execution.kind() == Kind::Gate {
@@ -320,7 +314,7 @@ impl Kernel {
 
     /// The decisions that withdraw every open question of an execution.
     pub(crate) fn withdrawn(&self, state: &State, reason: &str) -> Vec<EventBody> {
-        let now = self.now();
+        let now = self.now_for(state);
         state.execution.open().map(|e| crate::decide::withdrawal(e.id, reason, now)).collect()
     }
 
@@ -361,17 +355,5 @@ impl Kernel {
     async fn abandon(&self, live: &Arc<Live>) {
         let state = live.lock().await;
         self.stop(live, state);
-    }
-}
-
-/// Whether the same thing may work later.
-fn is_passing(error: &GatewayError) -> bool {
-    match error {
-        GatewayError::Store(store) => matches!(
-            store,
-            StoreError::Unavailable(_) | StoreError::Overloaded | StoreError::Conflict { .. } | StoreError::TooManyPending { .. }
-        ),
-        GatewayError::NoEntropy => true,
-        GatewayError::Journal(_) | GatewayError::Closed => false,
     }
 }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use countersign_core::bounds::BoundsError;
 use countersign_core::canonical::Canonical;
 use countersign_core::digest::Binding;
-use countersign_core::event::{CallIssued, CallOutcome, EventBody, Failure, Kind, Started};
+use countersign_core::event::{CallIssued, CallOutcome, Failure, Kind, Started};
 use countersign_core::execution::Next;
 use countersign_core::ids::{CallNo, ElicitationId, ExecutionId};
 use countersign_core::policy::PathPattern;
@@ -221,8 +221,7 @@ impl ElicitationEngine {
             policy_version: kernel.policy_version,
             digest,
         };
-        let events = vec![kernel.event(EventBody::Started(started)), kernel.event(EventBody::CallIssued(issued))];
-        let mut state = State::fresh(events).map_err(GatewayError::from)?;
+        let mut state = State::fresh(kernel.opening(started, issued)).map_err(GatewayError::from)?;
         let Some(call) = state.execution.call(CallNo(0)).cloned() else { return Err(GateError::UnknownTool) };
         let message = kernel.gate_message(&call).ok_or_else(|| {
             GateError::InvalidInput("the tool cannot say what it would do with these arguments".into())

@@ -18,6 +18,7 @@ use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use serde_json::Value;
 
+use crate::backoff::Backoff;
 use crate::catalog::CatalogTool;
 use crate::drive::Flow;
 use crate::error::GatewayError;
@@ -44,19 +45,16 @@ impl Kernel {
             }
             () = self.until_droppable(live) => return self.drop_cancelled(live).await,
         };
+        let mut backoff = Backoff::new(self);
         loop {
-            let failed = match self.lock(live).await {
-                Ok(state) => match self.conclude(live, state, call, outcome.clone()).await {
-                    Ok(flow) => return Ok(flow),
-                    Err(error) => error,
-                },
-                Err(error) => error,
+            let concluded = match self.lock(live).await {
+                Ok(state) => self.conclude(live, state, call, outcome.clone()).await,
+                Err(error) => Err(error),
             };
-            if !matches!(failed, GatewayError::Store(_)) || self.is_closed() {
-                return Err(failed);
+            match concluded {
+                Ok(flow) => return Ok(flow),
+                Err(error) => backoff.pause(error).await?,
             }
-            tracing::error!(execution = %live.id, error = ?failed, "an outcome could not be recorded; trying again");
-            tokio::time::sleep(std::time::Duration::from_millis(200)).await;
         }
     }
 
@@ -214,7 +212,7 @@ impl HandlerHost {
             *taken += 1;
             *taken - 1
         };
-        let state = self.kernel.lock(&self.live).await.map_err(unavailable)?;
+        let state = self.lock_patiently().await.map_err(unavailable)?;
         let run = state.execution.call(self.call).and_then(|call| call.run());
         let step = run.and_then(|run| run.steps.iter().filter(|step| step.name == name).nth(nth));
         Ok(step.map(|step| step.value.to_value()))
@@ -222,9 +220,36 @@ impl HandlerHost {
 
     async fn write_step(&self, name: &str, value: Value) -> Result<(), ToolError> {
         let value = Verbatim::of(&self.redaction.value(value)).map_err(|e| ToolError::with_code(e.code(), e.to_string()))?;
-        let step = EventBody::StepRecorded { call: self.call, name: name.to_owned(), value };
-        let mut state = self.kernel.lock(&self.live).await.map_err(unavailable)?;
-        self.kernel.record(&mut state, vec![step], Beside::default()).await.map_err(unavailable)
+        let taken = self.progress.lock().unwrap_or_else(PoisonError::into_inner).steps.get(name).copied().unwrap_or(1);
+        let mut backoff = Backoff::new(&self.kernel);
+        loop {
+            let mut state = self.lock_patiently().await.map_err(unavailable)?;
+            let run = state.execution.call(self.call).and_then(|call| call.run());
+            let recorded = run.map_or(0, |run| run.steps.iter().filter(|step| step.name == name).count());
+            if recorded >= taken {
+                // An earlier try was written after all, and only its answer was lost.
+                return Ok(());
+            }
+            let step = EventBody::StepRecorded { call: self.call, name: name.to_owned(), value: value.clone() };
+            match self.kernel.record(&mut state, vec![step], Beside::default()).await {
+                Ok(()) => return Ok(()),
+                Err(error) => {
+                    drop(state);
+                    backoff.pause(error).await.map_err(unavailable)?;
+                }
+            }
+        }
+    }
+
+    /// Locks the execution, waiting for a failing store to come back.
+    pub(crate) async fn lock_patiently(&self) -> Result<Guard, GatewayError> {
+        let mut backoff = Backoff::new(&self.kernel);
+        loop {
+            match self.kernel.lock(&self.live).await {
+                Ok(state) => return Ok(state),
+                Err(error) => backoff.pause(error).await?,
+            }
+        }
     }
 
     async fn find_token(&self, provider: &str) -> Result<SecretString, ToolError> {

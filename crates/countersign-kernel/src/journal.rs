@@ -35,7 +35,11 @@ impl Kernel {
     /// Applies events without writing them yet.
     pub(crate) fn note(&self, state: &mut State, bodies: Vec<EventBody>) -> Result<(), GatewayError> {
         for body in bodies {
-            let event = self.event(body);
+            let at = match &body {
+                EventBody::Decided { decision, .. } => decision.at,
+                _ => self.now_for(state),
+            };
+            let event = Event { at, body };
             if let Err(error) = state.execution.apply(&event) {
                 state.doubtful = true;
                 return Err(error.into());

@@ -4,7 +4,7 @@ use std::sync::{Arc, RwLock};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use countersign_core::digest::Digest;
-use countersign_core::event::{Event, EventBody};
+use countersign_core::event::{CallIssued, Event, EventBody, Started};
 use countersign_core::execution::Execution;
 use countersign_core::ids::ExecutionId;
 use countersign_core::policy::Policy;
@@ -51,12 +51,19 @@ impl Kernel {
         self.clock.now()
     }
 
+    /// The moment as an execution must see it: never before its last event, whatever the clock says now.
+    pub(crate) fn now_for(&self, state: &State) -> Timestamp {
+        self.clock.now().max(state.execution.latest())
+    }
+
     pub(crate) fn random(&self) -> Result<[u8; 16], GatewayError> {
         self.entropy.bits().ok_or(GatewayError::NoEntropy)
     }
 
-    pub(crate) fn event(&self, body: EventBody) -> Event {
-        Event { at: self.now(), body }
+    /// The first events of an execution.
+    pub(crate) fn opening(&self, started: Started, issued: CallIssued) -> Vec<Event> {
+        let at = self.now();
+        vec![Event { at, body: EventBody::Started(started) }, Event { at, body: EventBody::CallIssued(issued) }]
     }
 
     pub(crate) fn is_closed(&self) -> bool {

@@ -9,6 +9,7 @@
 pub mod ports;
 
 mod accept;
+mod backoff;
 mod cancel;
 mod catalog;
 mod decide;

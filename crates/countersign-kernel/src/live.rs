@@ -112,6 +112,9 @@ impl State {
             self.unflushed.clear();
         }
         self.doubtful = false;
+        // A decision whose answer was lost is news to the handler that waits for it.
+        let execution = &self.execution;
+        self.answers.retain(|id, waiting| !waiting.is_closed() && execution.open().any(|e| e.id == *id));
         Ok(())
     }
 

@@ -11,6 +11,7 @@ use countersign_core::ids::{ElicitationId, GrantId};
 use countersign_sdk::{AskKind, AskReply, AskRequest, Outcome, Remember, ToolError, ToolErrorCode, ToolPath};
 use tokio::sync::oneshot;
 
+use crate::backoff::Backoff;
 use crate::error::GatewayError;
 use crate::handler::{HandlerHost, unavailable};
 use crate::journal::Beside;
@@ -18,21 +19,42 @@ use crate::live::{Guard, State};
 use crate::ports::{GrantWrite, StoreError};
 use crate::settings::People;
 
+/// A question that is asked, with the execution locked; the inner error is the store's.
+type Asking = Result<Result<(Guard, ElicitationId), GatewayError>, ToolError>;
+
 impl HandlerHost {
     pub(crate) async fn put_question(&self, request: AskRequest) -> Result<AskReply, ToolError> {
         let request = self.checked(request)?;
-        let state = self.kernel.lock(&self.live).await.map_err(unavailable)?;
-        let call = state.execution.call(self.call).cloned();
-        let call = call.ok_or_else(|| ToolError::coded(ToolErrorCode::Unavailable, "The call is gone."))?;
-        if self.already_approved(&call, &request) {
+        let state = self.lock_patiently().await.map_err(unavailable)?;
+        let call = state.execution.call(self.call).ok_or_else(gone)?;
+        if self.already_approved(call, &request) {
             return Ok(self.reply(Outcome::Approved, None));
         }
+        drop(state);
         let ordinal = self.next_ordinal();
+        let mut backoff = Backoff::new(&self.kernel);
+        loop {
+            match self.try_question(&request, ordinal).await? {
+                Ok(reply) => return Ok(reply),
+                Err(error) => backoff.pause(error).await.map_err(unavailable)?,
+            }
+        }
+    }
+
+    /// One try: the question is asked, or found asked already, and its answer awaited and given. The inner error is the
+    /// store's, after which the journal is looked at anew.
+    async fn try_question(&self, request: &AskRequest, ordinal: u32) -> Result<Result<AskReply, GatewayError>, ToolError> {
+        let state = self.lock_patiently().await.map_err(unavailable)?;
+        let call = state.execution.call(self.call).cloned().ok_or_else(gone)?;
         let recorded = call.run().and_then(|run| run.asks.get(ordinal as usize)).copied();
-        match recorded {
-            Some(id) => self.replay(state, id, &call, &request).await,
+        let asked = match recorded {
+            Some(id) => self.find_again(&state, id, &call, request).map(|()| Ok((state, id))),
             None if self.kernel.settings.people == People::Nobody => Err(nobody()),
             None => self.ask_anew(state, &call, request, ordinal).await,
+        };
+        match asked? {
+            Ok((state, id)) => self.answered(state, id).await,
+            Err(error) => Ok(Err(error)),
         }
     }
 
@@ -58,75 +80,75 @@ impl HandlerHost {
         own && let_start
     }
 
-    async fn ask_anew(&self, mut state: Guard, call: &Call, request: AskRequest, ordinal: u32) -> Result<AskReply, ToolError> {
+    async fn ask_anew(&self, mut state: Guard, call: &Call, request: &AskRequest, ordinal: u32) -> Asking {
         let elicitation = self.elicitation(call, request, ordinal)?;
         let id = elicitation.id;
-        if let Some(grant) = self.covering_grant(&state, &elicitation).await.map_err(unavailable)? {
+        let grant = match self.covering_grant(&state, &elicitation).await {
+            Ok(grant) => grant,
+            Err(error) => return Ok(Err(error)),
+        };
+        if let Some(grant) = grant {
             match self.answer_by_grant(&mut state, &elicitation, grant).await {
-                Ok(()) => return Ok(self.reply(Outcome::Approved, None)),
+                Ok(()) => return Ok(Ok((state, id))),
                 Err(GatewayError::Store(StoreError::GrantGone(_))) => {
-                    let journal = self.kernel.store.journal(self.live.id).await.map_err(|e| unavailable(e.into()))?;
-                    state.reload(&journal).map_err(|e| unavailable(e.into()))?;
                     self.kernel.grants.forget(state.execution.session());
+                    drop(state);
+                    state = self.lock_patiently().await.map_err(unavailable)?;
                 }
-                Err(error) => return Err(unavailable(error)),
+                Err(error) => return Ok(Err(error)),
             }
         }
         let beside = Beside { require: self.kernel.room_to_ask(&state), ..Beside::default() };
-        let asked = EventBody::Asked(Box::new(elicitation));
-        self.kernel.record(&mut state, vec![asked], beside).await.map_err(unavailable)?;
-        self.live.asked.notify_one();
-        self.await_answer(state, id).await
+        match self.kernel.record(&mut state, vec![EventBody::Asked(Box::new(elicitation))], beside).await {
+            Ok(()) => Ok(Ok((state, id))),
+            Err(error) => Ok(Err(error)),
+        }
     }
 
     /// The handler was entered again: the question must be the one it asked before.
-    async fn replay(&self, state: Guard, id: ElicitationId, call: &Call, request: &AskRequest) -> Result<AskReply, ToolError> {
-        let asked = state.execution.find(id).cloned();
-        let asked = asked.ok_or_else(|| ToolError::coded(ToolErrorCode::Unavailable, "The question is gone."))?;
-        let same = asked.elicitation.digest == question_digest(call, request, self.shown_args(call, request)?.as_str());
-        if !same {
-            let message = "The handler asked something else than before it was interrupted; it was stopped.";
-            return Err(ToolError::with_code("diverged", message));
+    fn find_again(&self, state: &State, id: ElicitationId, call: &Call, request: &AskRequest) -> Result<(), ToolError> {
+        let asked = state.execution.find(id).ok_or_else(gone)?;
+        if asked.elicitation.digest == question_digest(call, request, self.shown_args(call, request)?.as_str()) {
+            return Ok(());
         }
-        match asked.state {
-            AskedState::Open => {
-                self.live.asked.notify_one();
-                self.await_answer(state, id).await
-            }
-            AskedState::Decided(_) => self.let_past(state, id).await,
-            AskedState::Used(decision) => Ok(self.reply_with(&decision)),
-        }
+        let message = "The handler asked something else than before it was interrupted; it was stopped.";
+        Err(ToolError::with_code("diverged", message))
     }
 
-    async fn await_answer(&self, mut state: Guard, id: ElicitationId) -> Result<AskReply, ToolError> {
-        let (answered, answer) = oneshot::channel();
-        state.answers.insert(id, answered);
-        drop(state);
-        if answer.await.is_err() {
-            // The driver has stopped; this future is about to be dropped with it.
-            return Err(ToolError::coded(ToolErrorCode::Cancelled, "The execution was stopped."));
+    /// Waits for the answer where it is not there yet, and gives it to the handler.
+    async fn answered(&self, mut state: Guard, id: ElicitationId) -> Result<Result<AskReply, GatewayError>, ToolError> {
+        while state.execution.find(id).is_some_and(|asked| asked.state == AskedState::Open) {
+            let (answered, answer) = oneshot::channel();
+            state.answers.insert(id, answered);
+            drop(state);
+            self.live.asked.notify_one();
+            // Answered, or no longer to be answered through this channel: the journal says which.
+            let _ = answer.await;
+            state = self.lock_patiently().await.map_err(unavailable)?;
+            if state.gone {
+                // The driver has stopped; this future is about to be dropped with it.
+                return Err(ToolError::coded(ToolErrorCode::Cancelled, "The execution was stopped."));
+            }
         }
-        let state = self.kernel.lock(&self.live).await.map_err(unavailable)?;
         self.let_past(state, id).await
     }
 
     /// Gives an answer to the handler: recorded first, because from then on it may act on it.
-    async fn let_past(&self, mut state: Guard, id: ElicitationId) -> Result<AskReply, ToolError> {
-        let asked = state.execution.find(id).cloned();
-        let (decision, expires_at) = match &asked {
-            Some(asked) => match asked.decision() {
-                Some(decision) => (decision.clone(), asked.elicitation.expires_at),
-                None => return Err(ToolError::coded(ToolErrorCode::Unavailable, "The answer was not recorded.")),
-            },
-            None => return Err(ToolError::coded(ToolErrorCode::Unavailable, "The question is gone.")),
+    async fn let_past(&self, mut state: Guard, id: ElicitationId) -> Result<Result<AskReply, GatewayError>, ToolError> {
+        let asked = state.execution.find(id).cloned().ok_or_else(gone)?;
+        let decision = match asked.state {
+            AskedState::Open => return Err(gone()),
+            AskedState::Used(decision) => return Ok(Ok(self.reply_with(&decision))),
+            AskedState::Decided(decision) => decision,
         };
-        if decision.outcome == Outcome::Approved && self.kernel.now() >= expires_at {
+        let authorises = decision.outcome == Outcome::Approved && asked.elicitation.authorises();
+        if authorises && self.kernel.now_for(&state) >= asked.elicitation.expires_at {
             return Err(ToolError::with_code("expired", "The approval expired before it could be used."));
         }
         let started = EventBody::CallStarted { call: self.call, by: StartedBy::Decision { elicitation: id } };
         let beside = Beside { require: self.authority(&state, &decision), ..Beside::default() };
-        self.kernel.record(&mut state, vec![started], beside).await.map_err(unavailable)?;
-        Ok(self.reply_with(&decision))
+        let recorded = self.kernel.record(&mut state, vec![started], beside).await;
+        Ok(recorded.map(|()| self.reply_with(&decision)))
     }
 
     /// The tokens a yes relies on; a no relies on nobody.
@@ -138,10 +160,10 @@ impl HandlerHost {
         tokens.map(crate::ports::Requirement::TokenLive).collect()
     }
 
-    fn elicitation(&self, call: &Call, request: AskRequest, ordinal: u32) -> Result<Elicitation, ToolError> {
+    fn elicitation(&self, call: &Call, request: &AskRequest, ordinal: u32) -> Result<Elicitation, ToolError> {
         let kernel = &self.kernel;
-        let args = self.shown_args(call, &request)?;
-        let digest = question_digest(call, &request, args.as_str());
+        let args = self.shown_args(call, request)?;
+        let digest = question_digest(call, request, args.as_str());
         let tool = request.tool_path.clone().unwrap_or_else(|| call.path.clone());
         Ok(Elicitation {
             id: ElicitationId::from_random(kernel.random().map_err(unavailable)?),
@@ -149,9 +171,9 @@ impl HandlerHost {
             origin: Origin::Handler { ordinal },
             because: format!("{} asks while it runs", call.path),
             remember: self.remember(&request.kind, &tool),
-            kind: request.kind,
+            kind: request.kind.clone(),
             tool,
-            message: request.message,
+            message: request.message.clone(),
             args,
             digest,
             expires_at: kernel.now().after(kernel.settings.expires),
@@ -183,7 +205,7 @@ impl HandlerHost {
     }
 
     async fn answer_by_grant(&self, state: &mut State, elicitation: &Elicitation, id: GrantId) -> Result<(), GatewayError> {
-        let now = self.kernel.now();
+        let now = self.kernel.now_for(state);
         let decision = Decision {
             outcome: Outcome::Approved,
             by: Decider::Grant { id },
@@ -224,6 +246,10 @@ fn question_digest(call: &Call, request: &AskRequest, args: &str) -> Digest {
         bytes.extend_from_slice(part);
     }
     Digest::of(&bytes)
+}
+
+fn gone() -> ToolError {
+    ToolError::coded(ToolErrorCode::Unavailable, "The question is gone from the journal.")
 }
 
 fn nobody() -> ToolError {

@@ -69,7 +69,8 @@ impl ExecutionResult {
         self.status == Status::Succeeded
     }
 
-    pub(crate) fn of(execution: &Execution, logs: Vec<LogLine>) -> Self {
+    /// An execution as its journal tells it, with what was logged beside it.
+    pub fn of(execution: &Execution, logs: Vec<LogLine>) -> Self {
         let (value, error) = match execution.end() {
             Some(End::Finished { outcome: CallOutcome::Succeeded(value), .. }) => (Some(value.to_value()), None),
             Some(End::Finished { outcome: CallOutcome::Failed(failure), .. }) => (None, Some(failure.clone())),

@@ -31,7 +31,7 @@ const LOG_PAGES: u32 = 4_000;
 /// What is left of a log that grew.
 const LOG_BYTES: u32 = 64 * 1024 * 1024;
 /// The writer's page cache.
-const CACHE_KIB: i32 = 64 * 1024;
+const CACHE_KIB: i32 = 16 * 1024;
 
 /// How the store behaves.
 #[derive(Debug, Clone)]

@@ -292,7 +292,7 @@ mod tests {
     fn the_checksum_is_what_earlier_builds_wrote_and_notices_every_single_byte() {
         let text = br#"{"v":1,"at":1700000000000,"event":{"finished":{}}}"#;
         let sum = checksum(text);
-        assert_eq!(sum, GOLDEN, "stored data would become unreadable");
+        assert_eq!(sum, 3_300_725_996_993_844_612, "stored data would become unreadable");
         for at in 0..text.len() {
             for flip in 1..=255 {
                 let mut changed = *text;
@@ -303,6 +303,4 @@ mod tests {
         assert_ne!(checksum(&text[..text.len() - 1]), sum);
         assert_ne!(checksum(&[text.as_slice(), b"\0"].concat()), sum);
     }
-
-    const GOLDEN: i64 = 0;
 }

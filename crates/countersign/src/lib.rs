@@ -1,1 +1,35 @@
-//! outline
+//! The composition root: configuration, wiring and commands.
+//!
+//! It is a library so that a `main` of your own can add plugins and keep every command:
+//!
+//! ```no_run
+//! use std::process::ExitCode;
+//!
+//! fn main() -> ExitCode {
+//! #   let my_plugin = countersign::sdk::Plugin::new("mine", "Mine", "Tools of my own.");
+//!     countersign::App::new().plugin(my_plugin).run()
+//! }
+//! ```
+//!
+//! What is deliberately absent: any decision about a call. Those are made in `countersign-core` and carried out by
+//! `countersign-kernel`; this crate reads what the operator wants, opens the data folder and shows people what is there.
+//! Read `app.rs` first, then `commands/call.rs`.
+
+mod app;
+mod args;
+mod commands;
+mod config;
+mod data_folder;
+mod demo;
+mod exit;
+mod invocation;
+mod local;
+mod report;
+mod screen;
+mod shown;
+mod span;
+mod terminal;
+mod wire;
+
+pub use app::App;
+pub use countersign_sdk as sdk;

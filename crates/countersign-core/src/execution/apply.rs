@@ -3,7 +3,7 @@
 //! Each event names the phase it needs. What does not fit is refused with both names, and the execution is poisoned: a
 //! journal that contradicts itself must not run anything.
 
-use countersign_sdk::Outcome;
+use countersign_sdk::{AskKind, Outcome};
 
 use super::call::{LastMark, Run, Step};
 use super::{Asked, AskedState, Call, End, Execution, Phase};
@@ -50,6 +50,7 @@ impl Execution {
             facts: facts.clone(),
             started_at: first.at,
             version: 1,
+            latest: first.at,
             calls: Vec::new(),
             asked: Vec::new(),
             end: None,
@@ -71,6 +72,7 @@ impl Execution {
             ApplyError::Illegal { state: state.as_str().into(), event: event.body.name(), problem }
         })?;
         self.version += 1;
+        self.latest = event.at;
         Ok(())
     }
 
@@ -78,10 +80,15 @@ impl Execution {
         if self.end.is_some() {
             return Err("the execution has ended");
         }
+        // A clock that jumped back must not revive what a journal has already seen expire (R7).
+        if event.at < self.latest {
+            return Err("time runs backwards");
+        }
         match &event.body {
             EventBody::Started(_) => Err("it started already"),
             EventBody::CallIssued(issued) => self.issue(issued),
             EventBody::Asked(elicitation) => self.ask(event.at, elicitation),
+            EventBody::Decided { decision, .. } if decision.at != event.at => Err("it was decided at another time"),
             EventBody::Decided { elicitation, decision } => self.decide(*elicitation, decision),
             EventBody::CallStarted { call, by } => self.start_call(event.at, *call, by),
             EventBody::StepRecorded { call, name, value } => {
@@ -108,7 +115,11 @@ impl Execution {
             Kind::Call | Kind::Gate if issued.call.0 > 0 => return Err("it consists of one call"),
             Kind::Call | Kind::Gate => {}
         }
-        self.calls.push(Call::new(issued));
+        let call = Call::new(issued);
+        if self.binding(&call, call.fingerprint, call.policy_version).digest() != call.digest {
+            return Err("its digest is not the digest of what it says");
+        }
+        self.calls.push(call);
         Ok(())
     }
 
@@ -116,14 +127,17 @@ impl Execution {
         if self.find(elicitation.id).is_some() {
             return Err("an elicitation id is used once");
         }
+        let kind = self.facts.kind;
         let call = self.call_mut(elicitation.call)?;
         match (elicitation.origin, &mut call.phase) {
             (Origin::Gate, phase @ Phase::Issued) => {
-                if elicitation.digest != call.digest {
-                    return Err("the gate asks about another digest than the call's");
+                let same = elicitation.digest == call.digest && elicitation.args == call.args && elicitation.tool == call.path;
+                if !same || elicitation.kind != AskKind::Approval {
+                    return Err("the gate asks for approval of the call as it will run, and nothing else");
                 }
                 *phase = Phase::Asked { elicitation: elicitation.id };
             }
+            (Origin::Handler { .. }, _) if kind == Kind::Gate => return Err("a bare gate has no handler"),
             (Origin::Handler { ordinal }, Phase::Running(run)) => {
                 if ordinal as usize != run.asks.len() {
                     return Err("a handler's questions are numbered in order");
@@ -197,7 +211,7 @@ impl Execution {
         let AskedState::Decided(decision) = &asked.state else {
             return Err("the decision is not there, or was used");
         };
-        if decision.outcome == Outcome::Approved && at >= asked.elicitation.expires_at {
+        if decision.outcome == Outcome::Approved && asked.elicitation.authorises() && at >= asked.elicitation.expires_at {
             return Err("the approval has expired");
         }
         let (outcome, decision) = (decision.outcome, decision.clone());
@@ -210,7 +224,10 @@ impl Execution {
         let call = self.call_mut(no)?;
         match (&call.phase, outcome) {
             (Phase::Running(_), _)
-            | (Phase::Issued | Phase::Cleared { .. } | Phase::Refused { .. }, CallOutcome::Failed(_)) => {
+            | (
+                Phase::Issued | Phase::Cleared { .. } | Phase::Refused { .. } | Phase::Retrying(_),
+                CallOutcome::Failed(_),
+            ) => {
                 call.phase = Phase::Settled(outcome.clone());
                 Ok(())
             }
@@ -219,8 +236,11 @@ impl Execution {
     }
 
     fn finish(&mut self, at: Timestamp, outcome: &CallOutcome) -> Fits {
-        if !self.calls.iter().all(|c| matches!(c.phase, Phase::Settled(_))) {
-            return Err("a call is not settled");
+        let [Call { phase: Phase::Settled(settled), .. }] = &self.calls[..] else {
+            return Err("its call is not settled");
+        };
+        if settled != outcome {
+            return Err("its call ended otherwise");
         }
         self.end = Some(End::Finished { at, outcome: outcome.clone() });
         Ok(())
@@ -230,7 +250,7 @@ impl Execution {
         if self.open().next().is_some() {
             return Err("a question is open");
         }
-        if self.calls.iter().any(|c| c.would_be_in_doubt() || matches!(c.phase, Phase::InDoubt(_))) {
+        if self.calls.iter().any(Call::may_have_acted) {
             return Err("a call may have had an effect; it ends with its own outcome");
         }
         self.end = Some(End::Cancelled { at, reason: reason.to_owned() });
@@ -283,6 +303,7 @@ fn timely(elicitation: &Elicitation, decision: &Decision) -> Fits {
         (Decider::Clock, _) | (_, Outcome::Expired) => Err("only the clock expires, and does nothing else"),
         (Decider::Gateway { .. }, Outcome::Cancelled) => Ok(()),
         (Decider::Gateway { .. }, _) => Err("the gateway may only cancel"),
+        (Decider::Grant { .. }, _) if elicitation.kind != AskKind::Approval => Err("a grant answers approvals only"),
         (Decider::Grant { .. }, Outcome::Approved) | (Decider::Person { .. }, _) if !expired => Ok(()),
         (Decider::Grant { .. } | Decider::Person { .. }, _) => Err("the elicitation has expired"),
     }

@@ -89,11 +89,12 @@ pub(super) enum LastMark {
     AtAsk,
 }
 
-/// Whether the handler may be entered. Set by a recorded start, spent by entering, lost with the process.
+/// Whether the handler may be entered. Unspent by a recorded start, spent by entering, lost with the process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum PermitState {
     Unspent,
     Spent,
+    Lost,
 }
 
 impl Call {
@@ -131,9 +132,21 @@ impl Call {
         dangerous && run.last == LastMark::LetPast
     }
 
-    pub(super) fn forget_permit(&mut self) {
+    /// Whether it may have had an effect that cancelling would hide.
+    pub fn may_have_acted(&self) -> bool {
+        match &self.phase {
+            Phase::Issued | Phase::Asked { .. } | Phase::Cleared { .. } | Phase::Refused { .. } => false,
+            Phase::Running(run) => {
+                let dangerous = self.effects.destructive || run.let_past_a_yes;
+                dangerous && (run.last == LastMark::LetPast || !run.steps.is_empty())
+            }
+            Phase::InDoubt(_) | Phase::Retrying(_) | Phase::Settled(_) => true,
+        }
+    }
+
+    pub(super) fn lose_permit(&mut self) {
         if let Phase::Running(run) = &mut self.phase {
-            run.permit = PermitState::Spent;
+            run.permit = PermitState::Lost;
         }
     }
 }

@@ -28,6 +28,7 @@ pub struct Execution {
     facts: Started,
     started_at: Timestamp,
     version: u64,
+    latest: Timestamp,
     calls: Vec<Call>,
     asked: Vec<Asked>,
     end: Option<End>,
@@ -121,7 +122,7 @@ impl Execution {
         for event in events {
             execution.apply(event)?;
         }
-        execution.calls.iter_mut().for_each(Call::forget_permit);
+        execution.calls.iter_mut().for_each(Call::lose_permit);
         Ok(execution)
     }
 
@@ -163,6 +164,11 @@ impl Execution {
     /// How many events made it what it is.
     pub fn version(&self) -> u64 {
         self.version
+    }
+
+    /// The time of its last event; the next is no earlier.
+    pub fn latest(&self) -> Timestamp {
+        self.latest
     }
 
     /// Its calls, in issue order.
@@ -223,10 +229,10 @@ impl Execution {
     /// A call waits for people when its gate's question is open, or when its handler has a question open, every answer
     /// so far has been given to it, and it could be dropped here without leaving doubt.
     fn call_waits(&self, call: &Call) -> bool {
-        let mine = || self.asked.iter().filter(|a| a.elicitation.call == call.no);
         match call.phase() {
             Phase::Asked { .. } => true,
-            Phase::Running(_) => {
+            Phase::Running(run) => {
+                let mine = || self.asked.iter().filter(|a| run.asks.contains(&a.elicitation.id));
                 let unused = mine().any(|a| matches!(a.state, AskedState::Decided(_)));
                 mine().any(|a| a.state == AskedState::Open) && !unused && !call.would_be_in_doubt()
             }

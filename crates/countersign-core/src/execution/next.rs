@@ -92,7 +92,8 @@ impl Execution {
         }
     }
 
-    /// What to do with calls that were running when the process died.
+    /// What to do with calls that were running when the process died. Open questions of a call in doubt are withdrawn
+    /// before the doubt is recorded: nobody can answer them any more.
     pub fn recover(&self) -> Vec<Recovery> {
         let running = self.calls.iter().filter(|c| matches!(c.phase, Phase::Running(_)));
         running.map(|c| if c.would_be_in_doubt() { Recovery::FoundInDoubt(c.no) } else { Recovery::Rerun(c.no) }).collect()
@@ -109,6 +110,9 @@ impl Execution {
     ) -> Result<EventBody, Refusal> {
         let call = self.call(no).ok_or(Refusal::NotApproved)?;
         if let Phase::Retrying(_) = call.phase {
+            if call.fingerprint != fingerprint {
+                return Err(Refusal::ToolChanged);
+            }
             return Ok(EventBody::CallStarted { call: no, by: StartedBy::Retry });
         }
         let Phase::Cleared { elicitation } = call.phase else { return Err(Refusal::NotApproved) };

@@ -38,23 +38,29 @@ impl StartPermit {
 impl Execution {
     /// The permit of a call whose start was just recorded; each recorded start yields one.
     pub fn take_permit(&mut self, no: CallNo) -> Option<StartPermit> {
-        let authority = self.authority(no);
-        let call = self.calls.get_mut(no.0 as usize)?;
-        let Phase::Running(run) = &mut call.phase else { return None };
-        if run.permit == PermitState::Spent {
-            return None;
-        }
-        run.permit = PermitState::Spent;
-        Some(StartPermit { call: no, permit: authority, args: call.args.to_value() })
+        self.spend(no, PermitState::Unspent)
     }
 
     /// The permit to enter a handler again after a crash: only where that leaves no doubt.
     pub fn take_permit_again(&mut self, no: CallNo) -> Option<StartPermit> {
-        let call = self.call(no)?;
-        if call.would_be_in_doubt() || !matches!(call.phase(), Phase::Running(_)) {
+        if self.call(no)?.would_be_in_doubt() {
             return None;
         }
-        Some(StartPermit { call: no, args: call.args.to_value(), permit: self.authority(no) })
+        self.spend(no, PermitState::Lost)
+    }
+
+    fn spend(&mut self, no: CallNo, held: PermitState) -> Option<StartPermit> {
+        if self.poisoned {
+            return None;
+        }
+        let permit = self.authority(no);
+        let call = self.calls.get_mut(no.0 as usize)?;
+        let Phase::Running(run) = &mut call.phase else { return None };
+        if run.permit != held {
+            return None;
+        }
+        run.permit = PermitState::Spent;
+        Some(StartPermit { call: no, permit, args: call.args.to_value() })
     }
 
     fn authority(&self, no: CallNo) -> Permit {
@@ -65,12 +71,14 @@ impl Execution {
             StartedBy::Grant { id } => Authority::Grant { id: id.to_string() },
             StartedBy::Retry => Authority::Rule { rule: "settled as retry by a person".into() },
             StartedBy::Decision { elicitation } => {
-                let by = self.find(*elicitation).and_then(|a| a.decision()).map(|d| match &d.by {
-                    Decider::Person { principal, .. } => principal.to_string(),
-                    Decider::Grant { id } => id.to_string(),
-                    Decider::Clock | Decider::Gateway { .. } => String::new(),
-                });
-                Authority::Decision { elicitation: elicitation.to_string(), by: by.unwrap_or_default() }
+                match self.find(*elicitation).and_then(|a| a.decision()).map(|d| &d.by) {
+                    Some(Decider::Grant { id }) => Authority::Grant { id: id.to_string() },
+                    Some(Decider::Person { principal, .. }) => {
+                        Authority::Decision { elicitation: elicitation.to_string(), by: principal.to_string() }
+                    }
+                    // Neither the clock nor the gateway ever approves; a permit without authority enters nothing.
+                    Some(Decider::Clock | Decider::Gateway { .. }) | None => return Permit::safe(),
+                }
             }
         })
     }

@@ -14,7 +14,9 @@ const SECONDS_PER_DAY: u64 = 24 * 60 * 60;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum DurationError {
     /// Not a number and a unit.
-    #[error("{0:?} is no duration; write a whole number and one of s, m, h, d, such as \"90s\", \"15m\", \"24h\" or \"7d\"")]
+    #[error(
+        "{0:?} is no duration; write a whole number and one of s, m, h, d, such as \"90s\", \"15m\", \"24h\" or \"7d\""
+    )]
     Unreadable(String),
     /// No time at all.
     #[error("{0:?} is no time at all; the shortest duration is \"1s\"")]
@@ -64,7 +66,9 @@ mod tests {
 
     #[test]
     fn anything_else_is_refused_with_what_to_write() {
-        for text in ["", "h", "24", "1.5h", "1h30m", "-1h", "+1h", " 1h", "1 h", "24H", "1w", "1ä", "١h", "forever"] {
+        for text in
+            ["", "h", "24", "1.5h", "1h30m", "-1h", "+1h", " 1h", "1 h", "24H", "1w", "1ä", "١h", "forever"]
+        {
             let error = parse_duration(text).unwrap_err();
             assert!(matches!(error, DurationError::Unreadable(_)), "{text:?}: {error}");
             assert!(error.to_string().contains("\"15m\""), "{text:?}: {error}");

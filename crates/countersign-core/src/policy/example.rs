@@ -45,7 +45,8 @@ impl<'t> Example<'t> {
             Some((path, args)) => (path, Some(args)),
             None => (trimmed, None),
         };
-        let path = ToolPath::parse(path).map_err(|error| format!("example '{shown}' has no path: {error}"))?;
+        let path =
+            ToolPath::parse(path).map_err(|error| format!("example '{shown}' has no path: {error}"))?;
         let args = match args.map(serde_json::from_str::<Map<String, Value>>) {
             None => Map::new(),
             Some(Ok(args)) => args,
@@ -66,9 +67,10 @@ impl<'t> Example<'t> {
         let text = shortened(self.text);
         match (expected, self.outcome(pattern, when)?) {
             (_, RuleOutcome::WhenFailed(problem)) => Err(format!("example '{text}' fails: {problem}")),
-            (Expectation::Matches, RuleOutcome::PatternMisses) => {
-                Err(format!("example '{text}' should match, but {:?} does not match its path", pattern.as_str()))
-            }
+            (Expectation::Matches, RuleOutcome::PatternMisses) => Err(format!(
+                "example '{text}' should match, but {:?} does not match its path",
+                pattern.as_str()
+            )),
             (Expectation::Matches, RuleOutcome::WhenIsFalse) => {
                 Err(format!("example '{text}' should match, but its when is false"))
             }

@@ -146,7 +146,10 @@ impl<'r, 't> RuleReader<'r, 't> {
 
     fn effect(&mut self) -> Option<Effect> {
         let Some(found) = self.text("effect") else {
-            self.refuse_missing("effect", "what becomes of the call: effect = \"allow\", \"ask\" or \"deny\"");
+            self.refuse_missing(
+                "effect",
+                "what becomes of the call: effect = \"allow\", \"ask\" or \"deny\"",
+            );
             return None;
         };
         let effect = match found.text {
@@ -192,8 +195,9 @@ impl<'r, 't> RuleReader<'r, 't> {
         }
         for name in ["expires", "remember"] {
             if let Some((key, _)) = self.table.get_key_value(name) {
-                let reason =
-                    format!("{name} has no meaning where effect is \"{effect}\": only \"ask\" has an answer to wait for");
+                let reason = format!(
+                    "{name} has no meaning where effect is \"{effect}\": only \"ask\" has an answer to wait for"
+                );
                 self.refuse(&key.span(), reason);
             }
         }
@@ -204,7 +208,10 @@ impl<'r, 't> RuleReader<'r, 't> {
         let Some(value) = self.table.get("examples") else { return };
         let Some(table) = value.get_ref().as_table() else {
             let is = type_name(value.get_ref());
-            self.refuse(&value.span(), format!("examples is {is}; write examples = {{ matches = ['…'], misses = ['…'] }}"));
+            self.refuse(
+                &value.span(),
+                format!("examples is {is}; write examples = {{ matches = ['…'], misses = ['…'] }}"),
+            );
             return;
         };
         let lists = [Expectation::Matches, Expectation::Misses];
@@ -221,7 +228,11 @@ impl<'r, 't> RuleReader<'r, 't> {
         }
     }
 
-    fn example_texts<'v>(&mut self, expected: Expectation, value: &'v Spanned<DeValue<'_>>) -> Vec<(&'v str, Range<usize>)> {
+    fn example_texts<'v>(
+        &mut self,
+        expected: Expectation,
+        value: &'v Spanned<DeValue<'_>>,
+    ) -> Vec<(&'v str, Range<usize>)> {
         let key = expected.key();
         let Some(items) = value.get_ref().as_array() else {
             let is = type_name(value.get_ref());
@@ -238,7 +249,10 @@ impl<'r, 't> RuleReader<'r, 't> {
                 Some(text) => texts.push((text, item.span())),
                 None => {
                     let is = type_name(item.get_ref());
-                    self.refuse(&item.span(), format!("an example is a string, not {is}: 'PATH' or 'PATH {{…}}'"));
+                    self.refuse(
+                        &item.span(),
+                        format!("an example is a string, not {is}: 'PATH' or 'PATH {{…}}'"),
+                    );
                 }
             }
         }
@@ -250,7 +264,10 @@ impl<'r, 't> RuleReader<'r, 't> {
         let value = self.table.get(key)?;
         let found = value.get_ref().as_str().map(|text| Found { text, span: value.span() });
         if found.is_none() {
-            self.refuse(&value.span(), format!("{key} is {}; it must be a string", type_name(value.get_ref())));
+            self.refuse(
+                &value.span(),
+                format!("{key} is {}; it must be a string", type_name(value.get_ref())),
+            );
         }
         found
     }

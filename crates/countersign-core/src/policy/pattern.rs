@@ -20,6 +20,10 @@ pub const MAX_PATTERN_SEGMENTS: usize = 32;
 pub struct PathPattern {
     text: Arc<str>,
     steps: Arc<[Step]>,
+    /// Up to here, in bytes, the text has no wildcard; a path must begin with it.
+    head: usize,
+    /// From here on, in bytes, it has none again; a path must end with it.
+    tail: usize,
 }
 
 impl PathPattern {
@@ -39,12 +43,33 @@ impl PathPattern {
         match text {
             "*" => Err(PatternError::BareStar),
             _ if segments == 1 && text != "**" => Err(PatternError::OneSegment(text.to_owned())),
-            _ => Ok(Self { text: text.into(), steps: steps_of(text) }),
+            _ => Ok(Self {
+                text: text.into(),
+                steps: steps_of(text),
+                head: text.find('*').unwrap_or(text.len()),
+                tail: text.rfind('*').map_or(0, |star| star + 1),
+            }),
         }
     }
 
     /// Whether the pattern fits this path, whole.
     pub fn matches(&self, path: &ToolPath) -> bool {
+        // Most patterns miss most paths, and most of those can be told by their ends.
+        let (head, tail) = (&self.text[..self.head], &self.text[self.tail..]);
+        path.as_str().starts_with(head) && path.as_str().ends_with(tail) && self.fits(path)
+    }
+
+    /// The pattern as it was written.
+    pub fn as_str(&self) -> &str {
+        &self.text
+    }
+
+    /// The pattern as it was written, shared.
+    pub(super) fn shared_text(&self) -> Arc<str> {
+        Arc::clone(&self.text)
+    }
+
+    fn fits(&self, path: &ToolPath) -> bool {
         // Each gap takes as few segments as it can. When a later step fails, only the latest gap takes one more:
         // going back to an earlier gap could find nothing that this one does not.
         let (mut step, mut rest) = (0, Some(path.as_str()));
@@ -73,16 +98,6 @@ impl PathPattern {
             (step, rest) = (after_gap, tail);
             latest_gap = Some((after_gap, tail));
         }
-    }
-
-    /// The pattern as it was written.
-    pub fn as_str(&self) -> &str {
-        &self.text
-    }
-
-    /// The pattern as it was written, shared.
-    pub(super) fn shared_text(&self) -> Arc<str> {
-        Arc::clone(&self.text)
     }
 }
 

@@ -157,6 +157,7 @@ impl Case {
         }
         self.now = event.at;
         self.journal.push(event);
+        assert_eq!(self.execution.version(), self.journal.len() as u64, "each event counts once");
         self
     }
 

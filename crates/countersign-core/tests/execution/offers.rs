@@ -72,13 +72,12 @@ fn questions_and_answers(execution: &Execution, at: Timestamp) -> Vec<Offer> {
     let open = open_or_last(execution).map(|a| &a.elicitation);
     let id = open.map_or(eli(1), |e| e.id);
     let expiry = open.map_or(at, |e| e.expires_at.max(at));
-    let ask = |origin| EventBody::Asked(Box::new(question(fresh, origin, at)));
     let fields = Elicitation { kind: form(), ..question(fresh, handler, at) };
     let by_grant = Decision { by: Decider::Grant { id: gra(1) }, ..decision(Outcome::Approved, at) };
     vec![
-        offer("Asked by the gate", at, ask(Origin::Gate)),
-        offer("Asked by the handler", at, ask(handler)),
-        offer("Asked by the handler for fields", at, EventBody::Asked(Box::new(fields))),
+        offer("Asked by the gate", at, ask(question(fresh, Origin::Gate, at))),
+        offer("Asked by the handler", at, ask(question(fresh, handler, at))),
+        offer("Asked by the handler for fields", at, ask(fields)),
         offer("Decided: approved", at, decided(id, decision(Outcome::Approved, at))),
         offer("Decided: approved by a grant", at, decided(id, by_grant)),
         offer("Decided: denied", at, decided(id, decision(Outcome::Denied, at))),
@@ -90,37 +89,45 @@ fn questions_and_answers(execution: &Execution, at: Timestamp) -> Vec<Offer> {
 
 /// Events that are wrong in themselves, in any phase.
 pub(crate) fn crooked(execution: &Execution, at: Timestamp) -> Vec<Offer> {
-    let handler = Origin::Handler { ordinal: next_ordinal(execution) + 1 };
     let stranger = eli(250);
-    let Some(known) = open_or_last(execution).map(|a| a.elicitation.clone()) else {
-        return vec![offer(
-            "a decision about nothing",
-            at,
-            decided(stranger, decision(Outcome::Approved, at)),
-        )];
-    };
     let other_digest =
         Elicitation { digest: policy_version(), ..question(fresh(execution), Origin::Gate, at) };
-    let ask = |e| EventBody::Asked(Box::new(e));
+    let skipping = Origin::Handler { ordinal: next_ordinal(execution) + 1 };
+    let mut offers = vec![
+        offer("the gate about another digest", at, ask(other_digest)),
+        offer("an ordinal left out", at, ask(question(fresh(execution), skipping, at))),
+        offer("a decision about nothing", at, decided(stranger, decision(Outcome::Approved, at))),
+        offer("a start on no decision", at, start(StartedBy::Decision { elicitation: stranger })),
+        offer("a call that is not there", at, EventBody::FoundInDoubt { call: CallNo(9) }),
+    ];
+    if let Some(asked) = open_or_last(execution) {
+        offers.extend(crooked_answers(&asked.elicitation, next_ordinal(execution), at));
+    }
+    offers
+}
+
+/// Answers that nobody may give, and the question asked once more.
+fn crooked_answers(known: &Elicitation, ordinal: u32, at: Timestamp) -> Vec<Offer> {
     let late = known.expires_at.max(at);
     let early = ms(known.expires_at.as_millis() - 1).min(at);
     let by_clock = Decision { by: Decider::Clock, ..decision(Outcome::Approved, at) };
     let by_gateway = Decision { outcome: Outcome::Approved, ..withdrawal(at) };
+    let by_grant = Decision { by: Decider::Grant { id: gra(1) }, ..decision(Outcome::Denied, at) };
     let by_hand = Decision { outcome: Outcome::Expired, ..decision(Outcome::Approved, late) };
     vec![
-        offer("an id asked twice", at, ask(Elicitation { id: known.id, ..question(known.id, handler, at) })),
-        offer("an ordinal left out", at, ask(question(fresh(execution), handler, at))),
-        offer("the gate about another digest", at, ask(other_digest)),
-        offer("a decision about nothing", at, decided(stranger, decision(Outcome::Approved, at))),
+        offer("an id asked twice", at, ask(question(known.id, Origin::Handler { ordinal }, at))),
         offer("an approval that comes too late", late, decided(known.id, decision(Outcome::Approved, late))),
         offer("a denial that comes too late", late, decided(known.id, decision(Outcome::Denied, late))),
         offer("an expiry that comes too early", early, decided(known.id, decision(Outcome::Expired, early))),
         offer("an approval by the clock", at, decided(known.id, by_clock)),
         offer("an approval by the gateway", at, decided(known.id, by_gateway)),
+        offer("a denial by a grant", at, decided(known.id, by_grant)),
         offer("an expiry by a person", late, decided(known.id, by_hand)),
-        offer("a start on no decision", at, start(StartedBy::Decision { elicitation: stranger })),
-        offer("a call that is not there", at, EventBody::FoundInDoubt { call: CallNo(9) }),
     ]
+}
+
+fn ask(elicitation: Elicitation) -> EventBody {
+    EventBody::Asked(Box::new(elicitation))
 }
 
 fn fresh(execution: &Execution) -> ElicitationId {

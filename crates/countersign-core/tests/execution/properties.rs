@@ -226,7 +226,7 @@ fn config(cases: u32) -> ProptestConfig {
 }
 
 proptest! {
-    #![proptest_config(config(400))]
+    #![proptest_config(config(300))]
 
     #[test]
     fn every_history_keeps_the_rules(effects in effects(), turns in prop::collection::vec(turn(), 1..40)) {

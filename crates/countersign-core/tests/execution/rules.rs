@@ -216,6 +216,13 @@ fn a_form_lets_nothing_happen_but_a_bare_confirmation_does() {
 }
 
 #[test]
+fn a_later_no_does_not_undo_what_an_earlier_yes_let_happen() {
+    let past_a_yes = handler_asked().decide(Outcome::Approved).start(by_answer(1));
+    let then_a_no = past_a_yes.ask_by_handler().decide(Outcome::Denied).start(by_answer(2));
+    assert!(then_a_no.call().would_be_in_doubt());
+}
+
+#[test]
 fn nothing_happens_after_the_end() {
     const ENDED: &str = "the execution has ended";
     let finished = Case::approved(DELETES).settle_ok().finish();

@@ -5,11 +5,12 @@
 
 use std::sync::Arc;
 
+use cel::Env;
 use cel::common::ast::{CallExpr, ComprehensionExpr, Expr, IdedExpr, LiteralValue, SelectExpr, operators};
-use cel::{Context, Env, ExecutionError, Value};
 
 use super::ast::{children, is_binding, is_within_depth, plain_name};
 use super::functions::{self, Function};
+use super::regex;
 use crate::policy::near::{did_you_mean, nearest};
 
 /// The deepest syntax tree. The interpreter recurses, and a chain of 2,000 additions overflows its stack.
@@ -54,8 +55,10 @@ static TOOL: Record = Record {
         ("openWorld", Kind::Bool),
     ],
 };
-static PRINCIPAL: Record =
-    Record { name: "principal", fields: &[("id", Kind::String), ("kind", Kind::String), ("roles", Kind::List)] };
+static PRINCIPAL: Record = Record {
+    name: "principal",
+    fields: &[("id", Kind::String), ("kind", Kind::String), ("roles", Kind::List)],
+};
 static SESSION: Record = Record { name: "session", fields: &[("id", Kind::String)] };
 
 const VARIABLES: [&str; 4] = ["args", "tool", "principal", "session"];
@@ -64,7 +67,9 @@ const VARIABLES: [&str; 4] = ["args", "tool", "principal", "session"];
 pub(super) fn check(expr: &IdedExpr, env: &Arc<Env>) -> Vec<String> {
     // First, because everything after it recurses.
     if !is_within_depth(&expr.expr, MAX_TREE_DEPTH) {
-        return vec![format!("when is nested deeper than {MAX_TREE_DEPTH} levels; split it over several rules")];
+        return vec![format!(
+            "when is nested deeper than {MAX_TREE_DEPTH} levels; split it over several rules"
+        )];
     }
     let loops = loop_depth(&expr.expr);
     if loops > MAX_LOOP_DEPTH {
@@ -155,7 +160,9 @@ impl Checker<'_> {
                 self.infer_children(expr);
                 Kind::Map
             }
-            Expr::Struct(strct) => self.refuse(format!("there is no type `{}` to make a value of", strct.type_name)),
+            Expr::Struct(strct) => {
+                self.refuse(format!("there is no type `{}` to make a value of", strct.type_name))
+            }
             Expr::Unspecified => self.refuse("when cannot be parsed".to_owned()),
         }
     }
@@ -177,7 +184,8 @@ impl Checker<'_> {
             "session" => Kind::Record(&SESSION),
             name if self.env.types().find_type(name).is_some() => Kind::Type,
             name => {
-                let own = self.scope.iter().map(|(name, _)| name.as_str()).filter(|name| !name.starts_with('@'));
+                let own =
+                    self.scope.iter().map(|(name, _)| name.as_str()).filter(|name| !name.starts_with('@'));
                 let known: Vec<&str> = VARIABLES.into_iter().chain(own).collect();
                 self.refuse(format!("`{name}` is not known here; {}", did_you_mean(name, &known)))
             }
@@ -257,7 +265,9 @@ impl Checker<'_> {
     fn infer_index(&mut self, operand: &IdedExpr, key: &IdedExpr) -> Kind {
         let (operand, key_kind) = (self.infer(operand), self.infer(key));
         match (operand, &key.expr) {
-            (Kind::Record(_), Expr::Literal(LiteralValue::String(field))) => self.field_of(operand, field.inner()),
+            (Kind::Record(_), Expr::Literal(LiteralValue::String(field))) => {
+                self.field_of(operand, field.inner())
+            }
             (Kind::List, _) if !key_kind.is_number() && key_kind != Kind::Dyn => {
                 self.refuse(format!("a list is indexed by a number, not by {}", key_kind.named()))
             }
@@ -278,7 +288,9 @@ impl Checker<'_> {
             operators::EQUALS | operators::NOT_EQUALS => {
                 if !left.equals_with(right) {
                     let (left, right) = (left.named(), right.named());
-                    self.refuse(format!("{left} and {right} are never equal, so {sign} always says the same"));
+                    self.refuse(format!(
+                        "{left} and {right} are never equal, so {sign} always says the same"
+                    ));
                 }
                 (true, Kind::Bool)
             }
@@ -358,8 +370,8 @@ impl Checker<'_> {
             ));
             return;
         };
-        if let Some(problem) = regex_problem(pattern.inner(), self.env) {
-            self.refuse(format!("{:?} is no regular expression: {problem}", pattern.inner()));
+        if let Some(problem) = regex::problem(pattern.inner(), self.env) {
+            self.refuse(problem);
         }
     }
 
@@ -419,18 +431,4 @@ fn computes(name: &str, left: Kind, right: Kind) -> bool {
         _ => false,
     };
     can(left) && can(right) && left.may_be(right)
-}
-
-/// Lets the interpreter's own engine judge the pattern, by matching nothing with it.
-fn regex_problem(pattern: &str, env: &Arc<Env>) -> Option<String> {
-    let literal = |text: &str| IdedExpr { id: 0, expr: Expr::Literal(LiteralValue::String(text.to_owned().into())) };
-    let call = CallExpr { func_name: "matches".to_owned(), target: None, args: vec![literal(""), literal(pattern)] };
-    match Value::resolve(&IdedExpr { id: 0, expr: Expr::Call(call) }, &Context::with_env(Arc::clone(env))) {
-        Ok(_) => None,
-        Err(ExecutionError::FunctionError { message, .. }) => {
-            let last = message.lines().last().unwrap_or_default();
-            Some(last.trim_start_matches("error: ").to_owned())
-        }
-        Err(_) => Some("it cannot be compiled".to_owned()),
-    }
 }

@@ -7,7 +7,9 @@
 use std::collections::HashMap;
 use std::sync::OnceLock;
 
-use cel::common::types::{CelBool, CelDouble, CelInt, CelList, CelMap, CelMapKey, CelNull, CelString, CelUInt};
+use cel::common::types::{
+    CelBool, CelDouble, CelInt, CelList, CelMap, CelMapKey, CelNull, CelString, CelUInt,
+};
 use cel::common::value::{CowVal, Val};
 use cel::context::VariableResolver;
 use countersign_sdk::{PrincipalKind, Role};
@@ -197,7 +199,9 @@ fn session<'a>(subject: &Subject<'a>) -> CelMap<'a> {
 }
 
 fn record<'a, const N: usize>(fields: [(&'static str, Box<dyn Val + 'a>); N]) -> CelMap<'a> {
-    CelMap::from(fields.into_iter().map(|(name, value)| (CelMapKey::from(name), value)).collect::<HashMap<_, _>>())
+    CelMap::from(
+        fields.into_iter().map(|(name, value)| (CelMapKey::from(name), value)).collect::<HashMap<_, _>>(),
+    )
 }
 
 fn text<'a>(text: &'a str) -> Box<dyn Val + 'a> {

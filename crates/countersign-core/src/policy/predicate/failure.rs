@@ -7,12 +7,7 @@ use cel::{ExecutionError, OverloadError, Value};
 
 pub(super) fn describe(error: &ExecutionError, source: &str) -> String {
     match error {
-        ExecutionError::NoSuchKey(key) => {
-            // `args.a[args.b]` looks for a key that the call brought along.
-            let is_own_word = !key.is_empty() && source.contains(key.as_str());
-            let (what, name) = if is_own_word { (format!("{key:?}"), key.as_str()) } else { ("such key".to_owned(), "name") };
-            format!("there is no {what}; where it may be missing, ask first, as in has(args.{name}) && args.{name} == …")
-        }
+        ExecutionError::NoSuchKey(key) => missing_key_text(key, source),
         ExecutionError::NoSuchOverload(overload) => overload_text(overload),
         ExecutionError::UnsupportedBinaryOperator(operator, left, right) => {
             let (left, right) = (type_name(left), type_name(right));
@@ -30,7 +25,9 @@ pub(super) fn describe(error: &ExecutionError, source: &str) -> String {
         ExecutionError::IndexOutOfBounds(_) => {
             "a list is shorter than that; where it may be, ask first, as in size(args.list) > 0".to_owned()
         }
-        ExecutionError::DivisionByZero(_) | ExecutionError::RemainderByZero(_) => "a division by zero".to_owned(),
+        ExecutionError::DivisionByZero(_) | ExecutionError::RemainderByZero(_) => {
+            "a division by zero".to_owned()
+        }
         ExecutionError::Overflow(..) => "a number too large to compute with".to_owned(),
         // The other texts of the interpreter show values.
         _ => "the expression does not fit these arguments".to_owned(),
@@ -47,6 +44,17 @@ pub(super) fn with_article(type_name: &str) -> String {
         "int" => "an int".to_owned(),
         name => format!("a {name}"),
     }
+}
+
+fn missing_key_text(key: &str, source: &str) -> String {
+    // `args.a[args.b]` looks for a key that the call brought along: it is not repeated.
+    if key.is_empty() || !source.contains(key) {
+        return "there is no such key; where it may be missing, ask first, as in \"name\" in args && …"
+            .to_owned();
+    }
+    let is_name = key.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
+    let question = if is_name { format!("has(args.{key})") } else { format!("{key:?} in args") };
+    format!("there is no {key:?}; where it may be missing, ask first, as in {question} && …")
 }
 
 fn overload_text(overload: &OverloadError) -> String {

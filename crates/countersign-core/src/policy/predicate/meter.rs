@@ -12,17 +12,20 @@ use cel::common::ast::{CallExpr, ComprehensionExpr, Expr, IdedExpr, LiteralValue
 
 use super::ast::{children, children_mut, is_binding, plain_name};
 
-/// What one decision may spend, over all its predicates together. A unit takes some ten nanoseconds.
-const BUDGET: i64 = 4_000_000;
+/// What one decision may spend, over all its predicates together. A unit is some twenty nanoseconds.
+const BUDGET: i64 = 10_000_000;
 
-/// A loop body that looks only at its own element: the elements together are no larger than the arguments.
+/// A loop body that goes through its own element at most. The elements together are no larger than the arguments.
 const STEP: &str = "@step";
-/// A loop body that also looks at something from outside the loop, and may have to go through all of it each time.
+/// A loop body that may go through all of something from outside the loop, each time.
 const SWEEP: &str = "@sweep";
 /// A regular expression: the interpreter compiles it anew each time.
 const REGEX: &str = "@regex";
 
-const REGEX_UNITS: i64 = 2_500;
+const STEP_UNITS: i64 = 20;
+/// For each part of the arguments: looking at it takes less than a unit, copying it takes some.
+const SWEEP_UNITS: i64 = 4;
+const REGEX_UNITS: i64 = 20_000;
 
 /// Puts the slots into a checked expression.
 pub(super) fn install(expr: &mut IdedExpr) {
@@ -43,8 +46,8 @@ impl Meter {
     /// Takes the price of this slot. `None` if the name is no slot, `Some(false)` if the budget is gone.
     pub(super) fn take(&self, slot: &str, args_size: usize) -> Option<bool> {
         let units = match slot {
-            STEP => 1,
-            SWEEP => i64::try_from(args_size).unwrap_or(BUDGET).saturating_add(1),
+            STEP => STEP_UNITS,
+            SWEEP => STEP_UNITS + SWEEP_UNITS * i64::try_from(args_size).unwrap_or(BUDGET).min(BUDGET),
             REGEX => REGEX_UNITS,
             _ => return None,
         };
@@ -78,21 +81,87 @@ fn install_within(expr: &mut IdedExpr, outside: &mut Vec<String>) {
         return;
     }
     let own = comprehension.iter_var.clone();
-    let slot = if mentions(&comprehension.loop_step.expr, outside, &own) { SWEEP } else { STEP };
+    let sight = Sight { outside, own: &own };
+    let slot = if sight.goes_through(&comprehension.loop_step.expr) { SWEEP } else { STEP };
     outside.push(own);
     install_within(&mut comprehension.loop_step, outside);
     outside.pop();
     wrap_body(comprehension, slot);
 }
 
-/// Whether one of these names is used. That a loop further in may use the same name for its own only makes the price
+/// What a loop body can see. That a loop further in may use a name from outside for its own only makes the price
 /// higher than it needs to be.
-fn mentions(expr: &Expr, outside: &[String], own: &str) -> bool {
-    if let Expr::Ident(name) = expr {
-        let name = plain_name(name);
-        return name != own && outside.iter().any(|n| n == name);
+struct Sight<'s> {
+    outside: &'s [String],
+    own: &'s str,
+}
+
+impl Sight<'_> {
+    /// Whether evaluating this may take a step for each part of something from outside. Merely finding the thing, and
+    /// comparing it with something of the loop's own, does not: a comparison ends where the shorter side does.
+    fn goes_through(&self, expr: &Expr) -> bool {
+        if let Some(name) = self.path_root(expr) {
+            return self.is_outside(name);
+        }
+        match expr {
+            Expr::Select(select) if select.test && self.path_root(&select.operand.expr).is_some() => false,
+            Expr::Call(call) => match (call.func_name.as_str(), call.args.as_slice()) {
+                (operators::LOGICAL_AND | operators::LOGICAL_OR | operators::LOGICAL_NOT, operands) => {
+                    operands.iter().any(|operand| {
+                        self.path_root(&operand.expr).is_none() && self.goes_through(&operand.expr)
+                    })
+                }
+                (name, [left, right]) if is_comparison(name) => {
+                    self.compares_through(&left.expr, &right.expr)
+                }
+                _ => self.any_child_goes_through(expr),
+            },
+            _ => self.any_child_goes_through(expr),
+        }
     }
-    children(expr).into_iter().any(|child| mentions(&child.expr, outside, own))
+
+    fn compares_through(&self, left: &Expr, right: &Expr) -> bool {
+        let is_found_outside = |expr| self.path_root(expr).is_some_and(|name| self.is_outside(name));
+        match (is_found_outside(left), is_found_outside(right)) {
+            (true, true) => true,
+            (true, false) => self.goes_through(right),
+            (false, true) => self.goes_through(left),
+            (false, false) => self.goes_through(left) || self.goes_through(right),
+        }
+    }
+
+    fn any_child_goes_through(&self, expr: &Expr) -> bool {
+        children(expr).into_iter().any(|child| self.goes_through(&child.expr))
+    }
+
+    /// The name that `name`, `name.field` and `name[key]` begin with: expressions that only find.
+    fn path_root<'e>(&self, expr: &'e Expr) -> Option<&'e str> {
+        match expr {
+            Expr::Ident(name) => Some(plain_name(name)),
+            Expr::Select(select) if !select.test => self.path_root(&select.operand.expr),
+            Expr::Call(call) if call.func_name == operators::INDEX => match call.args.as_slice() {
+                [operand, key] if !self.goes_through(&key.expr) => self.path_root(&operand.expr),
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+
+    fn is_outside(&self, name: &str) -> bool {
+        name != self.own && self.outside.iter().any(|outside| outside == name)
+    }
+}
+
+fn is_comparison(name: &str) -> bool {
+    matches!(
+        name,
+        operators::EQUALS
+            | operators::NOT_EQUALS
+            | operators::LESS
+            | operators::LESS_EQUALS
+            | operators::GREATER
+            | operators::GREATER_EQUALS
+    )
 }
 
 /// Wraps the part of the step that the macro's user wrote. The interpreter knows the steps of its own macros by their
@@ -134,4 +203,79 @@ fn wrap(body: &mut IdedExpr, slot: &str, otherwise: Expr) {
 
 fn literal(value: bool) -> Expr {
     Expr::Literal(LiteralValue::Boolean(value.into()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use cel::Env;
+
+    /// The slots of an expression, from the outermost loop inwards.
+    fn slots(source: &str) -> Vec<String> {
+        let mut expr = Env::stdlib().parser().parse(source).unwrap();
+        install(&mut expr);
+        let mut found = Vec::new();
+        collect(&expr.expr, &mut found);
+        found
+    }
+
+    fn collect(expr: &Expr, found: &mut Vec<String>) {
+        match expr {
+            Expr::Ident(name) if [STEP, SWEEP, REGEX].contains(&name.as_str()) => found.push(name.clone()),
+            _ => children(expr).into_iter().for_each(|child| collect(&child.expr, found)),
+        }
+    }
+
+    #[test]
+    fn a_body_that_stays_with_its_own_element_pays_a_step() {
+        for source in [
+            "args.l.all(x, x > 1)",
+            "args.l.exists(x, x.a.b == 'c' && x.n < 2)",
+            "args.l.map(x, x.name)",
+            "args.l.filter(x, size(x.list) > 2)",
+            "args.l.all(x, x in ['a', 'b'])",
+            "args.l.all(x, type(x) == string)",
+            "args.l.all(x, tool.path.startsWith(x))",
+            "args.l.all(x, x.owner == args.owner)",
+            "args.l.all(x, args.owner != x.owner)",
+            "args.l.all(x, args.limits[x.kind] >= x.amount)",
+            "args.l.all(x, has(args.owner) && args.flag || !args.other)",
+            "args.all(k, args[k] == 1)",
+        ] {
+            assert_eq!(slots(source), [STEP], "{source}");
+        }
+    }
+
+    #[test]
+    fn a_body_that_may_go_through_something_else_pays_for_a_sweep() {
+        for source in [
+            "args.l.all(x, x in args.b)",
+            "args.l.all(x, args.a == args.b)",
+            "args.l.all(x, size(args.text) > x)",
+            "args.l.all(x, args.text.contains(x))",
+            "args.l.all(x, args.a + [x] == [])",
+            "args.l.map(x, args.b)",
+            "args.l.map(x, [args.b])",
+            "args.l.all(x, (x ? args.a : args.b) == x)",
+            "args.l.all(x, x.m[args.text] == 1)",
+            "args.l.filter(x, .args.b.contains(x))",
+        ] {
+            assert_eq!(slots(source), [SWEEP], "{source}");
+        }
+    }
+
+    #[test]
+    fn what_an_inner_loop_sees_of_an_outer_one_is_outside() {
+        assert_eq!(slots("args.a.all(x, args.b.exists(y, y == x))"), [SWEEP, STEP]);
+        assert_eq!(slots("args.a.all(x, x.l.all(y, y in x.m))"), [STEP, SWEEP]);
+        assert_eq!(slots("args.a.all(x, x.l.all(x, x > 1))"), [STEP, STEP]);
+        assert_eq!(slots("[args.a].all(l, l.all(x, l.all(y, true)))"), [STEP, SWEEP, STEP]);
+        assert_eq!(slots("args.?a.optMap(l, l.all(x, x in l)).hasValue()"), [SWEEP]);
+    }
+
+    #[test]
+    fn a_regular_expression_pays_wherever_it_stands() {
+        assert_eq!(slots("args.t.matches('x')"), [REGEX]);
+        assert_eq!(slots("args.l.all(x, matches(x, 'x'))"), [STEP, REGEX]);
+    }
 }

@@ -12,6 +12,7 @@ mod facts;
 mod failure;
 mod functions;
 mod meter;
+mod regex;
 
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -121,6 +122,18 @@ fn syntax_problem(errors: &ParseErrors) -> WhenProblem {
     let message = first.msg.strip_prefix("Syntax error: ").unwrap_or(&first.msg);
     // The list of every token that could have stood there helps nobody.
     let message = message.split(" expecting ").next().unwrap_or(message).replace("'<EOF>'", "the end");
-    let place = if line == 1 { format!("character {column}") } else { format!("line {line}, character {column}") };
+    let place =
+        if line == 1 { format!("character {column}") } else { format!("line {line}, character {column}") };
     WhenProblem { line_offset: line - 1, text: format!("when is no CEL at {place}: {message}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_panic_of_the_interpreter_stops_at_its_door() {
+        assert_eq!(guarded(|| 1), Some(1));
+        assert_eq!(guarded(|| -> u8 { panic!("as a bug in the interpreter would") }), None);
+    }
 }

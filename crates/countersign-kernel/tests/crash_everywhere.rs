@@ -1,0 +1,75 @@
+//! R1 to R9 hold after a crash at every journal append and every effect, also when recovery crashes.
+
+use countersign_kernel::Answer;
+use countersign_kernel::ports::ElicitationRow;
+use countersign_testkit::crash::{Report, Scenario, everywhere};
+use countersign_testkit::world::{fill, yes};
+use serde_json::json;
+
+fn always_yes(_: &ElicitationRow) -> Option<Answer> {
+    Some(yes())
+}
+
+fn checked(scenario: &Scenario) -> Report {
+    let report = everywhere(scenario);
+    println!("{} runs, {} left a doubt", report.runs, report.doubts);
+    let found: Vec<_> = report.violations.iter().take(10).collect();
+    assert!(found.is_empty(), "{} violations, the first: {found:#?}", report.violations.len());
+    assert!(report.runs > 10, "the scenario was crashed at few places: {}", report.runs);
+    report
+}
+
+#[test]
+fn an_approved_call_runs_at_most_once_and_is_never_lost() {
+    let what = json!({ "what": "x" });
+    let report = checked(&Scenario { calls: vec![("lab.destroy_each", what)], person: always_yes, effects: 1 });
+    assert!(report.doubts > 0, "some crash must leave a doubt, or the harness crashes nowhere that matters");
+}
+
+#[test]
+fn a_denied_call_never_runs() {
+    let what = json!({ "what": "x" });
+    let deny: fn(&ElicitationRow) -> Option<Answer> = |_| Some(Answer::Deny);
+    checked(&Scenario { calls: vec![("lab.destroy", what)], person: deny, effects: 0 });
+}
+
+#[test]
+fn an_expired_call_never_runs() {
+    let what = json!({ "what": "x" });
+    checked(&Scenario { calls: vec![("lab.destroy", what)], person: |_| None, effects: 0 });
+}
+
+#[test]
+fn a_form_asked_by_a_handler_is_answered_once() {
+    let person: fn(&ElicitationRow) -> Option<Answer> = |_| Some(fill(json!({ "warehouse_id": "WH-7" })));
+    checked(&Scenario { calls: vec![("lab.form", json!({}))], person, effects: 0 });
+}
+
+#[test]
+fn an_approval_asked_by_a_handler_lets_it_past_at_most_once() {
+    let amount = json!({ "amount": 20_000 });
+    let report = checked(&Scenario { calls: vec![("lab.transfer", amount)], person: always_yes, effects: 1 });
+    assert!(report.doubts > 0);
+}
+
+#[test]
+fn recorded_steps_are_not_repeated() {
+    let what = json!({ "what": "x" });
+    checked(&Scenario { calls: vec![("lab.steps", what)], person: always_yes, effects: 2 });
+}
+
+#[test]
+fn two_questions_at_once_are_each_answered_once() {
+    let report = checked(&Scenario { calls: vec![("lab.two", json!({}))], person: always_yes, effects: 1 });
+    assert!(report.doubts > 0);
+}
+
+#[test]
+fn calls_side_by_side_do_not_disturb_one_another() {
+    let calls = vec![
+        ("lab.destroy_each", json!({ "what": "a" })),
+        ("lab.destroy", json!({ "what": "b" })),
+        ("lab.confirm", json!({})),
+    ];
+    checked(&Scenario { calls, person: always_yes, effects: 3 });
+}

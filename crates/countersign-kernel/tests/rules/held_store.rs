@@ -1,0 +1,116 @@
+//! A store whose commits can be held back, to let others come in between.
+
+use async_trait::async_trait;
+use countersign_core::audit::AuditRecord;
+use countersign_core::digest::Digest;
+use countersign_core::event::Event;
+use countersign_core::grant::Grant;
+use countersign_core::ids::{ElicitationId, ExecutionId};
+use countersign_core::time::Timestamp;
+use countersign_kernel::ports::{
+    Committed, ElicitationFilter, ElicitationRow, ExecutionFilter, ExecutionRow, Listing, Page, SessionRow, Store,
+    StoreError, TokenRow, Write,
+};
+use countersign_sdk::{PrincipalId, SessionId};
+use countersign_testkit::memory_store::MemoryStore;
+use tokio::sync::watch;
+
+/// What becomes of commits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Mode {
+    Pass,
+    Hold,
+    RefuseOne,
+}
+
+/// A store whose commits wait while it is held. Clones are one.
+#[derive(Clone)]
+pub(crate) struct HeldStore {
+    inner: MemoryStore,
+    mode: watch::Sender<Mode>,
+}
+
+impl HeldStore {
+    pub(crate) fn new(inner: MemoryStore) -> Self {
+        Self { inner, mode: watch::Sender::new(Mode::Pass) }
+    }
+
+    /// From here on commits wait.
+    pub(crate) fn hold(&self) {
+        self.mode.send_replace(Mode::Hold);
+    }
+
+    /// Lets them go; the first of them is refused, as by a medium that failed.
+    pub(crate) fn refuse_one_and_go_on(&self) {
+        self.mode.send_replace(Mode::RefuseOne);
+    }
+}
+
+#[async_trait]
+impl Store for HeldStore {
+    async fn commit(&self, write: Write) -> Result<Committed, StoreError> {
+        let mut mode = self.mode.subscribe();
+        let refused = mode.wait_for(|mode| *mode != Mode::Hold).await.is_ok_and(|mode| *mode == Mode::RefuseOne);
+        if refused {
+            self.mode.send_replace(Mode::Pass);
+            return Err(StoreError::Unavailable("refused, as planned".into()));
+        }
+        self.inner.commit(write).await
+    }
+
+    fn commit_soon(&self, write: Write) -> Result<(), StoreError> {
+        self.inner.commit_soon(write)
+    }
+
+    async fn journal(&self, id: ExecutionId) -> Result<Vec<Event>, StoreError> {
+        self.inner.journal(id).await
+    }
+
+    async fn execution(&self, id: ExecutionId) -> Result<Option<ExecutionRow>, StoreError> {
+        self.inner.execution(id).await
+    }
+
+    async fn executions(&self, filter: ExecutionFilter, page: Page) -> Result<Listing<ExecutionRow>, StoreError> {
+        self.inner.executions(filter, page).await
+    }
+
+    async fn by_key(&self, requester: &PrincipalId, key: &str) -> Result<Option<ExecutionId>, StoreError> {
+        self.inner.by_key(requester, key).await
+    }
+
+    async fn elicitation(&self, id: ElicitationId) -> Result<Option<ElicitationRow>, StoreError> {
+        self.inner.elicitation(id).await
+    }
+
+    async fn elicitations(&self, filter: ElicitationFilter, page: Page) -> Result<Listing<ElicitationRow>, StoreError> {
+        self.inner.elicitations(filter, page).await
+    }
+
+    async fn due(&self, now: Timestamp, limit: usize) -> Result<Vec<(ElicitationId, ExecutionId)>, StoreError> {
+        self.inner.due(now, limit).await
+    }
+
+    async fn next_expiry(&self) -> Result<Option<Timestamp>, StoreError> {
+        self.inner.next_expiry().await
+    }
+
+    async fn grants(&self, session: &SessionId) -> Result<Vec<Grant>, StoreError> {
+        self.inner.grants(session).await
+    }
+
+    async fn session(&self, id: &SessionId) -> Result<Option<SessionRow>, StoreError> {
+        self.inner.session(id).await
+    }
+
+    async fn token_by_hash(&self, hash: Digest) -> Result<Option<TokenRow>, StoreError> {
+        self.inner.token_by_hash(hash).await
+    }
+
+    async fn tokens(&self) -> Result<Vec<TokenRow>, StoreError> {
+        self.inner.tokens().await
+    }
+
+    async fn audit(&self, after: u64, limit: usize) -> Result<Vec<AuditRecord>, StoreError> {
+        self.inner.audit(after, limit).await
+    }
+}

@@ -1,0 +1,13 @@
+//! The store on SQLite keeps every promise of a store.
+
+use std::sync::Arc;
+
+use countersign_kernel::ports::Store;
+use countersign_store::SqliteStore;
+
+countersign_testkit::store_conformance!(#[tokio::test(flavor = "multi_thread", worker_threads = 2)] make);
+
+async fn make() -> (Arc<dyn Store>, tempfile::TempDir) {
+    let folder = tempfile::tempdir().unwrap();
+    (Arc::new(SqliteStore::open(folder.path()).unwrap()), folder)
+}

@@ -1,0 +1,176 @@
+//! Lists: in order, in pages, without gaps or repeats.
+
+#![expect(clippy::unwrap_used, reason = "a store that fails here fails the test")]
+
+use std::sync::Arc;
+
+use countersign_core::execution::Status;
+use countersign_core::ids::{ElicitationId, ExecutionId};
+use countersign_kernel::ports::{ElicitationFilter, ElicitationRow, ExecutionFilter, Listing, Page, Store, StoreError};
+
+use super::subject::Subject;
+
+/// Also where several were accepted in the same millisecond.
+pub async fn executions_are_listed_newest_first(store: Arc<dyn Store>) {
+    let first = Subject::new();
+    let mut subjects = Vec::new();
+    for ms in [5, 1, 9, 1, 5, 5] {
+        let subject = first.sibling().created(ms);
+        store.commit(subject.start()).await.unwrap();
+        subjects.push(subject);
+    }
+    let filter = ExecutionFilter { requester: Some(first.requester.clone()), ..Default::default() };
+    let found = store.executions(filter.clone(), Page::first(100)).await.unwrap();
+    assert!(found.next.is_none());
+    assert!(found.items.is_sorted_by(|a, b| a.created_at >= b.created_at));
+    let mut ids: Vec<ExecutionId> = found.items.iter().map(|row| row.id).collect();
+    let in_pages = every_execution(&*store, &filter, 1).await;
+    assert_eq!(in_pages, ids, "one at a time, in the same order");
+    ids.sort();
+    let mut expected: Vec<ExecutionId> = subjects.iter().map(|subject| subject.id).collect();
+    expected.sort();
+    assert_eq!(ids, expected);
+}
+
+/// No status means every status; several mean any of them.
+pub async fn executions_are_found_by_status_and_requester(store: Arc<dyn Store>) {
+    let (ann, bob) = (Subject::new(), Subject::new());
+    let all = [Status::Running, Status::Waiting, Status::InDoubt, Status::Succeeded, Status::Failed, Status::Cancelled];
+    let mut by_ann = Vec::new();
+    for (ms, status) in (0..).zip(all) {
+        for requester in [&ann, &bob] {
+            let subject = requester.sibling().created(ms);
+            store.commit(subject.append(0, status, vec![subject.started()])).await.unwrap();
+            by_ann.extend((requester.id == ann.id).then_some((status, subject.id)));
+        }
+    }
+    by_ann.reverse();
+    let queries: [&[Status]; 6] = [
+        &[],
+        &[Status::Waiting],
+        &[Status::Waiting, Status::Running, Status::InDoubt],
+        &[Status::Succeeded, Status::Waiting],
+        &[Status::Failed, Status::Failed, Status::Cancelled],
+        &all,
+    ];
+    for status in queries {
+        let wanted = |(s, _): &&(Status, ExecutionId)| status.is_empty() || status.contains(s);
+        let expected: Vec<ExecutionId> = by_ann.iter().filter(wanted).map(|(_, id)| *id).collect();
+        let filter = ExecutionFilter { status: status.to_vec(), requester: Some(ann.requester.clone()) };
+        assert_eq!(every_execution(&*store, &filter, 2).await, expected, "{status:?}");
+        let everybody = ExecutionFilter { requester: None, ..filter };
+        let everybody = every_execution(&*store, &everybody, 1_000).await;
+        assert!(expected.iter().all(|id| everybody.contains(id)), "{status:?}");
+    }
+}
+
+/// Also where several were asked in the same millisecond.
+pub async fn elicitations_are_listed_oldest_first(store: Arc<dyn Store>) {
+    let subject = Subject::new();
+    let asked: Vec<ElicitationRow> = [7, 2, 2, 9, 0].map(|ms| subject.elicitation(ms, 90)).into();
+    store.commit(subject.ask(asked.clone())).await.unwrap();
+    let filter = ElicitationFilter { execution: Some(subject.id), ..Default::default() };
+    let found = store.elicitations(filter.clone(), Page::first(100)).await.unwrap().items;
+    assert!(found.is_sorted_by(|a, b| a.asked_at <= b.asked_at));
+    assert_eq!(found.len(), asked.len());
+    let ids: Vec<ElicitationId> = found.iter().map(|row| row.elicitation.id).collect();
+    assert_eq!(every_elicitation(&*store, &filter, 2).await, ids);
+    let open = ElicitationFilter { open_only: true, ..filter };
+    assert_eq!(every_elicitation(&*store, &open, 1).await, ids);
+}
+
+/// Newer ones do not appear in later pages of a list that began before them, and nothing is skipped or shown twice.
+pub async fn pages_follow_one_another_while_rows_are_added(store: Arc<dyn Store>) {
+    let first = Subject::new();
+    let mut expected = Vec::new();
+    for ms in 0..20 {
+        let subject = first.sibling().created(100 + ms / 3);
+        store.commit(subject.start()).await.unwrap();
+        expected.push(subject.id);
+    }
+    let filter = ExecutionFilter { requester: Some(first.requester.clone()), ..Default::default() };
+    let (mut seen, mut cursor) = (Vec::new(), None);
+    for round in 0.. {
+        let page = Page { cursor, limit: 3 };
+        let Listing { items, next } = store.executions(filter.clone(), page).await.unwrap();
+        seen.extend(items.iter().map(|row| row.id));
+        store.commit(first.sibling().created(500 + round).start()).await.unwrap();
+        cursor = next;
+        if cursor.is_none() {
+            break;
+        }
+    }
+    assert_eq!(seen.len(), expected.len());
+    assert!(expected.iter().all(|id| seen.contains(id)));
+}
+
+/// None, one, exactly what there is, a thousand, and more than that.
+pub async fn a_page_holds_what_was_asked_for_and_never_more_than_a_thousand(store: Arc<dyn Store>) {
+    let subject = Subject::new();
+    let asked: Vec<ElicitationRow> = (0..1_003).map(|ms| subject.elicitation(ms, 9_000)).collect();
+    store.commit(subject.ask(asked)).await.unwrap();
+    let filter = ElicitationFilter { execution: Some(subject.id), ..Default::default() };
+    for (limit, held) in [(0, 0), (1, 1), (999, 999), (1_000, 1_000), (1_001, 1_000), (usize::MAX, 1_000)] {
+        let page = store.elicitations(filter.clone(), Page::first(limit)).await.unwrap();
+        assert_eq!(page.items.len(), held, "{limit}");
+        assert_eq!(page.next.is_some(), held > 0, "{limit}");
+    }
+    let first = store.elicitations(filter.clone(), Page::first(1_000)).await.unwrap();
+    let rest = store.elicitations(filter.clone(), Page { cursor: first.next.clone(), limit: 3 }).await.unwrap();
+    assert_eq!((rest.items.len(), rest.next), (3, None), "a page that is exactly full is the last");
+    assert_eq!(every_elicitation(&*store, &filter, usize::MAX).await.len(), 1_003);
+}
+
+/// Garbage, a cut cursor, and one of the other list.
+pub async fn a_foreign_cursor_is_refused(store: Arc<dyn Store>) {
+    let subject = Subject::new();
+    store.commit(subject.ask(vec![subject.elicitation(0, 90), subject.elicitation(1, 90)])).await.unwrap();
+    store.commit(subject.sibling().start()).await.unwrap();
+    let executions = ExecutionFilter { requester: Some(subject.requester.clone()), ..Default::default() };
+    let elicitations = ElicitationFilter { execution: Some(subject.id), ..Default::default() };
+    let of_executions = store.executions(executions.clone(), Page::first(1)).await.unwrap().next.unwrap();
+    let of_elicitations = store.elicitations(elicitations.clone(), Page::first(1)).await.unwrap().next.unwrap();
+
+    let garbage = ["", " ", "0", "next", "é", "\0", "' OR 1=1 --", &"f".repeat(10_000)];
+    let bad = |good: &str, other: &str| -> Vec<String> {
+        let mut bad: Vec<String> = garbage.iter().map(|&text| text.to_owned()).collect();
+        bad.extend([other.to_owned(), good[1..].to_owned(), good[..good.len() - 1].to_owned(), format!("{good}0")]);
+        bad
+    };
+    for cursor in bad(&of_executions, &of_elicitations) {
+        let page = Page { cursor: Some(cursor.clone()), limit: 1 };
+        let refused = store.executions(executions.clone(), page).await;
+        assert!(matches!(refused, Err(StoreError::BadCursor)), "{cursor:?}: {refused:?}");
+    }
+    for cursor in bad(&of_elicitations, &of_executions) {
+        let page = Page { cursor: Some(cursor.clone()), limit: 1 };
+        let refused = store.elicitations(elicitations.clone(), page).await;
+        assert!(matches!(refused, Err(StoreError::BadCursor)), "{cursor:?}: {refused:?}");
+    }
+}
+
+async fn every_execution(store: &dyn Store, filter: &ExecutionFilter, limit: usize) -> Vec<ExecutionId> {
+    let (mut ids, mut cursor) = (Vec::new(), None);
+    loop {
+        let page = store.executions(filter.clone(), Page { cursor, limit }).await.unwrap();
+        assert!(page.next.is_none() || !page.items.is_empty());
+        ids.extend(page.items.iter().map(|row| row.id));
+        cursor = page.next;
+        if cursor.is_none() {
+            return ids;
+        }
+    }
+}
+
+async fn every_elicitation(store: &dyn Store, filter: &ElicitationFilter, limit: usize) -> Vec<ElicitationId> {
+    let (mut ids, mut cursor) = (Vec::new(), None);
+    loop {
+        let page = store.elicitations(filter.clone(), Page { cursor, limit }).await.unwrap();
+        assert!(page.next.is_none() || !page.items.is_empty());
+        ids.extend(page.items.iter().map(|row| row.elicitation.id));
+        cursor = page.next;
+        if cursor.is_none() {
+            return ids;
+        }
+    }
+}

@@ -1,0 +1,110 @@
+//! What every store promises, one async function for each promise, named as the sentence it proves.
+//!
+//! A store joins with one line, which makes every promise a test of its own:
+//!
+//! ```text
+//! countersign_testkit::store_conformance!(#[tokio::test] make);
+//!
+//! async fn make() -> (Arc<dyn Store>, impl Sized) { … }
+//! ```
+//!
+//! The second part of what `make` gives is kept until the test ends: a folder, a container. Every promise uses ids,
+//! sessions and requesters of its own, so that one database can serve them all. Those about `due`, `next_expiry` and the
+//! audit look at the whole of it, and so run one at a time there; they close what they open.
+
+pub mod audit;
+pub mod concurrency;
+pub mod elicitations;
+pub mod grants;
+pub mod identities;
+pub mod journals;
+pub mod lists;
+pub mod requirements;
+pub mod subject;
+
+use std::sync::Arc;
+
+use countersign_kernel::ports::Store;
+
+/// Checks every promise, each on a store that `make` gives; what comes with the store is kept until it was checked.
+pub async fn all<G>(make: impl AsyncFn() -> (Arc<dyn Store>, G)) {
+    macro_rules! check {
+        ($make:ident $($module:ident::$promise:ident,)*) => {
+            $({
+                let (store, _keep) = $make().await;
+                Box::pin($module::$promise(store)).await;
+            })*
+        };
+    }
+    crate::store_promises!([check] make);
+}
+
+/// Makes each promise a test: `store_conformance!(#[tokio::test] make)`.
+#[macro_export]
+macro_rules! store_conformance {
+    ($(#[$attribute:meta])* $make:path) => {
+        $crate::store_promises! { [$crate::store_conformance] @each [$(#[$attribute])*] [$make] }
+    };
+    (@each $attributes:tt $make:tt $($module:ident::$promise:ident,)*) => {
+        $($crate::store_conformance! { @one $attributes $make $module $promise })*
+    };
+    (@one [$(#[$attribute:meta])*] [$make:path] $module:ident $promise:ident) => {
+        $(#[$attribute])*
+        async fn $promise() {
+            let (store, _keep) = $make().await;
+            $crate::conformance::$module::$promise(store).await;
+        }
+    };
+}
+
+/// The list. Gives it to another macro, after that macro's own arguments.
+#[macro_export]
+macro_rules! store_promises {
+    ([$($callback:tt)+] $($arguments:tt)*) => {
+        $($callback)+! { $($arguments)*
+            journals::a_journal_comes_back_as_it_was_written,
+            journals::events_are_appended_in_order,
+            journals::a_long_journal_comes_back_whole,
+            journals::a_large_value_comes_back_whole,
+            journals::another_length_than_expected_is_a_conflict_that_names_both,
+            journals::an_execution_stays_what_it_is_and_shows_how_far_it_got,
+            journals::a_key_leads_to_its_execution_and_is_nobody_elses,
+            requirements::a_change_needs_its_token_to_be_live,
+            requirements::a_session_has_fewer_open_elicitations_than_its_bound,
+            requirements::a_refused_change_changes_nothing,
+            requirements::a_change_that_contradicts_what_is_stored_changes_nothing,
+            grants::a_grant_is_used_until_its_uses_run_out,
+            grants::a_grant_without_bound_is_used_again_and_again,
+            grants::a_grant_ends_at_its_expiry,
+            grants::a_revoked_grant_is_gone,
+            grants::clearing_a_session_forgets_its_grants_and_no_others,
+            grants::a_grant_given_with_a_token_since_revoked_is_dead,
+            grants::a_change_that_uses_a_grant_twice_needs_two_uses,
+            elicitations::an_elicitation_comes_back_open_and_then_decided,
+            elicitations::a_decided_elicitation_keeps_its_decision,
+            elicitations::an_elicitation_may_be_opened_already_decided,
+            elicitations::elicitations_are_found_by_execution_digest_and_openness,
+            elicitations::what_is_due_comes_oldest_expiry_first,
+            elicitations::the_next_expiry_is_that_of_an_open_elicitation,
+            lists::executions_are_listed_newest_first,
+            lists::executions_are_found_by_status_and_requester,
+            lists::elicitations_are_listed_oldest_first,
+            lists::pages_follow_one_another_while_rows_are_added,
+            lists::a_page_holds_what_was_asked_for_and_never_more_than_a_thousand,
+            lists::a_foreign_cursor_is_refused,
+            identities::opening_a_session_again_changes_nothing,
+            identities::a_token_is_found_by_its_hash_revoked_or_not,
+            identities::tokens_are_listed_oldest_first,
+            audit::records_are_numbered_without_gaps_and_chained,
+            audit::a_change_without_records_names_the_last_there_is,
+            audit::records_are_read_in_parts,
+            concurrency::of_many_writers_of_one_journal_exactly_one_wins,
+            concurrency::of_many_executions_under_one_key_exactly_one_is_accepted,
+            concurrency::concurrent_uses_never_exceed_what_was_granted,
+            concurrency::concurrent_questions_never_exceed_the_bound,
+            concurrency::concurrent_changes_leave_a_whole_audit_chain,
+            concurrency::an_answered_change_is_seen_by_every_later_read,
+            concurrency::what_is_committed_soon_is_seen_before_what_is_committed_after_it,
+        }
+    };
+}

@@ -1,0 +1,56 @@
+//! What callers and deciders were told, kept outside everything that can crash.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use countersign_core::ids::{ElicitationId, ExecutionId};
+use countersign_kernel::{ExecutionResult, Receipt};
+use countersign_sdk::Outcome;
+
+/// Acknowledgements so far. Clones are one history.
+#[derive(Clone, Default)]
+pub struct History {
+    inner: Arc<Mutex<Told>>,
+}
+
+#[derive(Default)]
+struct Told {
+    decided: Vec<(ExecutionId, ElicitationId, Outcome)>,
+    paused: Vec<ExecutionId>,
+    ended: Vec<ExecutionResult>,
+}
+
+impl History {
+    /// A decider was told that the decision stands.
+    pub fn decided(&self, receipt: &Receipt) {
+        self.lock().decided.push((receipt.execution, receipt.elicitation, receipt.decision.outcome));
+    }
+
+    /// A caller was told how an execution stands.
+    pub fn told(&self, result: &ExecutionResult) {
+        let mut told = self.lock();
+        if result.status.is_final() {
+            told.ended.push(result.clone());
+        } else if result.paused().is_some() {
+            told.paused.push(result.execution);
+        }
+    }
+
+    /// Every decision that was acknowledged.
+    pub fn decisions(&self) -> Vec<(ExecutionId, ElicitationId, Outcome)> {
+        self.lock().decided.clone()
+    }
+
+    /// Every execution that a caller was told is waiting.
+    pub fn accepted(&self) -> Vec<ExecutionId> {
+        self.lock().paused.clone()
+    }
+
+    /// Every end that a caller was told.
+    pub fn ends(&self) -> Vec<ExecutionResult> {
+        self.lock().ended.clone()
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Told> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,266 @@
+//! The checker: journals, audit, effects and acknowledgements held against the rules, from outside.
+//!
+//! It uses nothing of the kernel but the store's reads, so that a bug of the kernel cannot hide itself.
+
+use std::collections::HashMap;
+
+use countersign_core::audit;
+use countersign_core::digest::Digest;
+use countersign_core::elicitation::{Decider, Elicitation, Origin};
+use countersign_core::event::{CallOutcome, Event, EventBody, StartedBy};
+use countersign_core::execution::{Execution, Status};
+use countersign_core::ids::{ElicitationId, ExecutionId};
+use countersign_kernel::ports::{ExecutionFilter, ExecutionRow, Page, Store};
+use countersign_sdk::{Outcome, PrincipalKind};
+
+use crate::history::History;
+use crate::ledger::Ledger;
+
+/// Whether work may still be under way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Moment {
+    /// Handlers may be running.
+    Busy,
+    /// Everything that could go on has; nothing may be running.
+    AtRest,
+}
+
+/// Every violation found; empty is good.
+pub async fn violations(store: &dyn Store, ledger: &Ledger, history: &History, moment: Moment) -> Vec<String> {
+    let mut found = Found::default();
+    let rows = all_executions(store).await;
+    let mut journals = HashMap::new();
+    for row in &rows {
+        let journal = store.journal(row.id).await.unwrap_or_default();
+        found.check_journal(row, &journal, moment);
+        journals.insert(row.id, journal);
+    }
+    found.check_effects(ledger, &journals);
+    found.check_history(history, &journals);
+    found.check_audit(store, &journals).await;
+    found.0
+}
+
+/// Every journal, as text, to compare two runs.
+pub async fn dump(store: &dyn Store) -> String {
+    let mut text = String::new();
+    for row in all_executions(store).await {
+        text.push_str(&format!("{} {}\n", row.id, row.status.as_str()));
+        for event in store.journal(row.id).await.unwrap_or_default() {
+            text.push_str(&format!("  {} {:?}\n", event.at, event.body));
+        }
+    }
+    text
+}
+
+#[derive(Default)]
+struct Found(Vec<String>);
+
+impl Found {
+    fn check_journal(&mut self, row: &ExecutionRow, journal: &[Event], moment: Moment) {
+        let execution = match Execution::replay(journal) {
+            Ok(execution) => execution,
+            Err(error) => return self.add("R8", row.id, format!("its journal does not replay: {error}")),
+        };
+        if execution.status() != row.status {
+            self.add("R9", row.id, format!("its row says {:?}, its journal {:?}", row.status, execution.status()));
+        }
+        if moment == Moment::AtRest && execution.status() == Status::Running {
+            self.add("R9", row.id, format!("at rest it is still running: next is {:?}", execution.next()));
+        }
+        let questions: HashMap<ElicitationId, &Elicitation> = journal.iter().filter_map(asked).collect();
+        let mut used: HashMap<ElicitationId, usize> = HashMap::new();
+        for event in journal {
+            match &event.body {
+                EventBody::CallStarted { by: StartedBy::Decision { elicitation }, .. } => {
+                    *used.entry(*elicitation).or_default() += 1;
+                    self.check_start(&execution, event, *elicitation, &questions);
+                }
+                EventBody::Decided { elicitation, decision } => {
+                    let late = questions.get(elicitation).is_some_and(|q| decision.at >= q.expires_at);
+                    let by_person = matches!(decision.by, Decider::Person { .. });
+                    if late && (by_person || decision.outcome == Outcome::Approved) {
+                        self.add("R7", row.id, format!("{elicitation} was decided after its expiry"));
+                    }
+                    if !late && decision.outcome == Outcome::Expired {
+                        self.add("R7", row.id, format!("{elicitation} expired before its time"));
+                    }
+                }
+                EventBody::CallSettled { outcome: CallOutcome::Failed(failure), .. } if failure.code == "diverged" => {
+                    self.add("R8", row.id, "a replay diverged".into());
+                }
+                _ => {}
+            }
+        }
+        for (elicitation, times) in used.into_iter().filter(|(_, times)| *times > 1) {
+            self.add("R3", row.id, format!("the decision of {elicitation} was used {times} times"));
+        }
+    }
+
+    fn check_start(
+        &mut self,
+        execution: &Execution,
+        started: &Event,
+        elicitation: ElicitationId,
+        questions: &HashMap<ElicitationId, &Elicitation>,
+    ) {
+        let id = execution.id();
+        let Some(question) = questions.get(&elicitation) else {
+            return self.add("R1", id, format!("it started on {elicitation}, which was never asked"));
+        };
+        let decision = execution.find(elicitation).and_then(|a| a.decision());
+        let Some(decision) = decision else {
+            return self.add("R1", id, format!("it started on {elicitation}, which nobody decided"));
+        };
+        let approved = decision.outcome == Outcome::Approved;
+        if question.origin == Origin::Gate {
+            let digest = execution.call(question.call).map(|c| c.digest);
+            if !approved || Some(question.digest) != digest {
+                self.add("R1", id, "it started on a decision that is no fitting approval".into());
+            }
+        }
+        if approved && started.at >= question.expires_at {
+            self.add("R1", id, "it started on an expired approval".into());
+        }
+        if let Decider::Person { principal, .. } = &decision.by
+            && *principal == execution.requester().id
+            && execution.requester().kind == PrincipalKind::Agent
+        {
+            self.add("R10", id, "the agent decided for itself".into());
+        }
+    }
+
+    /// Every effect has a recorded leave, and there are never more effects than leaves, but for idempotent tools.
+    fn check_effects(&mut self, ledger: &Ledger, journals: &HashMap<ExecutionId, Vec<Event>>) {
+        let mut counts: HashMap<(String, String, String), usize> = HashMap::new();
+        for effect in ledger.effects() {
+            *counts.entry((effect.execution, effect.tool, effect.what)).or_default() += 1;
+        }
+        for ((execution, tool, what), times) in counts {
+            let Ok(id) = execution.parse::<ExecutionId>() else { continue };
+            let Some(journal) = journals.get(&id).filter(|j| !j.is_empty()) else {
+                // A safe call that never asked may be lost with its process: it had leave from policy.
+                if tool != "lab.transfer" {
+                    self.add("R1", id, format!("{tool} had an effect and no journal"));
+                }
+                continue;
+            };
+            let leaves = journal.iter().filter(|e| is_leave(&e.body)).count();
+            if leaves == 0 {
+                self.add("R1", id, format!("{tool} had the effect {what} without any leave"));
+            }
+            let idempotent = journal.iter().any(|e| matches!(&e.body, EventBody::CallIssued(c) if c.effects.idempotent));
+            let allowed = if idempotent { usize::MAX } else { entries(journal) };
+            if times > allowed {
+                self.add("R3", id, format!("{tool} had the effect {what} {times} times on {allowed} leave(s)"));
+            }
+            let step = what == "first" || what == "second";
+            if !idempotent && step && times > 1 {
+                self.add("R3", id, format!("step {what} ran {times} times"));
+            }
+            self.check_refused(id, journal, &tool);
+        }
+    }
+
+    fn check_refused(&mut self, id: ExecutionId, journal: &[Event], tool: &str) {
+        let refused = journal.iter().any(|e| {
+            let gate = |eli: &ElicitationId| {
+                journal.iter().filter_map(asked).any(|(id, q)| id == *eli && q.origin == Origin::Gate)
+            };
+            matches!(&e.body, EventBody::Decided { elicitation, decision } if decision.outcome != Outcome::Approved && gate(elicitation))
+        });
+        if refused {
+            self.add("R2", id, format!("{tool} had an effect although its gate was answered with no"));
+        }
+    }
+
+    fn check_history(&mut self, history: &History, journals: &HashMap<ExecutionId, Vec<Event>>) {
+        for (execution, elicitation, outcome) in history.decisions() {
+            let kept = journals.get(&execution).is_some_and(|journal| {
+                journal.iter().any(|e| {
+                    matches!(&e.body, EventBody::Decided { elicitation: id, decision } if *id == elicitation && decision.outcome == outcome)
+                })
+            });
+            if !kept {
+                self.add("R5", execution, format!("the acknowledged decision {outcome:?} on {elicitation} is gone"));
+            }
+        }
+        for execution in history.accepted() {
+            if journals.get(&execution).is_none_or(Vec::is_empty) {
+                self.add("R9", execution, "it was accepted and is gone".into());
+            }
+        }
+        for end in history.ends() {
+            let Some(Ok(now)) = journals.get(&end.execution).map(|j| Execution::replay(j)) else { continue };
+            if now.status() != end.status {
+                self.add("R5", end.execution, format!("a caller was told {:?}, now it is {:?}", end.status, now.status()));
+            }
+        }
+    }
+
+    async fn check_audit(&mut self, store: &dyn Store, journals: &HashMap<ExecutionId, Vec<Event>>) {
+        let (mut head, mut told) = ((0, Digest::ZERO), HashMap::<ExecutionId, usize>::new());
+        loop {
+            let records = store.audit(head.0, 1_000).await.unwrap_or_default();
+            if records.is_empty() {
+                break;
+            }
+            match audit::verify(head, &records) {
+                Ok(next) => head = next,
+                Err(broken) => return self.0.push(format!("R11: {broken}")),
+            }
+            for entry in records.iter().filter_map(|r| r.parse().ok()) {
+                if let Some(execution) = entry.execution {
+                    *told.entry(execution).or_default() += 1;
+                }
+            }
+        }
+        for (execution, journal) in journals {
+            let told = told.get(execution).copied().unwrap_or_default();
+            if told != journal.len() {
+                self.add("R11", *execution, format!("{} events, {told} audit records", journal.len()));
+            }
+        }
+    }
+
+    fn add(&mut self, rule: &str, execution: ExecutionId, problem: String) {
+        self.0.push(format!("{rule}: {execution}: {problem}"));
+    }
+}
+
+fn asked(event: &Event) -> Option<(ElicitationId, &Elicitation)> {
+    match &event.body {
+        EventBody::Asked(elicitation) => Some((elicitation.id, &**elicitation)),
+        _ => None,
+    }
+}
+
+/// A recorded leave to have effects.
+fn is_leave(body: &EventBody) -> bool {
+    matches!(body, EventBody::CallStarted { .. })
+}
+
+/// How often a handler was let in anew, so that its effects may repeat: once, and once more for each retry.
+fn entries(journal: &[Event]) -> usize {
+    let anew = |body: &EventBody| match body {
+        EventBody::CallStarted { by: StartedBy::Decision { elicitation }, .. } => {
+            journal.iter().filter_map(asked).any(|(id, q)| id == *elicitation && q.origin == Origin::Gate)
+        }
+        EventBody::CallStarted { .. } => true,
+        _ => false,
+    };
+    journal.iter().filter(|e| anew(&e.body)).count()
+}
+
+async fn all_executions(store: &dyn Store) -> Vec<ExecutionRow> {
+    let mut rows = Vec::new();
+    let mut page = Page::first(1_000);
+    while let Ok(listing) = store.executions(ExecutionFilter::default(), page).await {
+        rows.extend(listing.items);
+        match listing.next {
+            Some(cursor) => page = Page { cursor: Some(cursor), limit: 1_000 },
+            None => break,
+        }
+    }
+    rows
+}

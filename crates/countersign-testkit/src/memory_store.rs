@@ -1,0 +1,340 @@
+//! A store in memory, with the same promises as the one on disk but for surviving the process.
+//!
+//! A clone is a handle to the same "disk": a test drops its gateway, makes another one with a clone, and has restarted it.
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use async_trait::async_trait;
+use countersign_core::audit::AuditRecord;
+use countersign_core::digest::Digest;
+use countersign_core::event::Event;
+use countersign_core::grant::Grant;
+use countersign_core::ids::{ElicitationId, ExecutionId, TokenId};
+use countersign_core::time::Timestamp;
+use countersign_kernel::ports::{
+    Committed, ElicitationFilter, ElicitationRow, ExecutionFilter, ExecutionRow, GrantWrite, JournalWrite, Listing,
+    Page, Requirement, SessionRow, Store, StoreError, TokenRow, TokenWrite, Write,
+};
+use countersign_sdk::{PrincipalId, SessionId};
+
+/// The most one page holds.
+const MOST: usize = 1_000;
+
+/// A store in memory. A clone is another handle to the same data.
+#[derive(Debug, Clone, Default)]
+pub struct MemoryStore(Arc<Mutex<State>>);
+
+impl MemoryStore {
+    /// An empty store.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        // Every change is checked before its first write, so that a panic leaves no half of one behind.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[derive(Debug, Default)]
+struct State {
+    executions: HashMap<ExecutionId, Journalled>,
+    by_age: BTreeSet<(Timestamp, ExecutionId)>,
+    by_key: HashMap<(PrincipalId, String), ExecutionId>,
+    elicitations: HashMap<ElicitationId, ElicitationRow>,
+    asked: BTreeSet<(Timestamp, ElicitationId)>,
+    open: BTreeSet<(Timestamp, ElicitationId)>,
+    expiring: BTreeSet<(Timestamp, ElicitationId)>,
+    pending: HashMap<SessionId, usize>,
+    grants: Vec<Grant>,
+    sessions: HashMap<SessionId, SessionRow>,
+    tokens: Vec<TokenRow>,
+    audit: Vec<AuditRecord>,
+}
+
+#[derive(Debug)]
+struct Journalled {
+    row: ExecutionRow,
+    events: Vec<Event>,
+}
+
+#[async_trait]
+impl Store for MemoryStore {
+    async fn commit(&self, write: Write) -> Result<Committed, StoreError> {
+        self.state().commit(write)
+    }
+
+    fn commit_soon(&self, write: Write) -> Result<(), StoreError> {
+        // Nobody hears of a refusal, as with any store.
+        match self.state().commit(write) {
+            Ok(_) | Err(_) => Ok(()),
+        }
+    }
+
+    async fn journal(&self, id: ExecutionId) -> Result<Vec<Event>, StoreError> {
+        Ok(self.state().executions.get(&id).map(|found| found.events.clone()).unwrap_or_default())
+    }
+
+    async fn execution(&self, id: ExecutionId) -> Result<Option<ExecutionRow>, StoreError> {
+        Ok(self.state().executions.get(&id).map(|found| found.row.clone()))
+    }
+
+    async fn executions(&self, filter: ExecutionFilter, page: Page) -> Result<Listing<ExecutionRow>, StoreError> {
+        let state = self.state();
+        let after = page.cursor.as_deref().map(|text| parse_cursor::<ExecutionId>('x', text)).transpose()?;
+        let wanted = |row: &&ExecutionRow| {
+            (filter.status.is_empty() || filter.status.contains(&row.status))
+                && filter.requester.as_ref().is_none_or(|requester| *requester == row.requester)
+        };
+        let rows = state.by_age.iter().rev().filter(|place| after.is_none_or(|after| **place < after));
+        let rows = rows.filter_map(|(_, id)| state.executions.get(id)).map(|found| &found.row).filter(wanted);
+        Ok(listing(rows, &page, |row| cursor('x', row.created_at, row.id)))
+    }
+
+    async fn by_key(&self, requester: &PrincipalId, key: &str) -> Result<Option<ExecutionId>, StoreError> {
+        Ok(self.state().by_key.get(&(requester.clone(), key.to_owned())).copied())
+    }
+
+    async fn elicitation(&self, id: ElicitationId) -> Result<Option<ElicitationRow>, StoreError> {
+        Ok(self.state().elicitations.get(&id).cloned())
+    }
+
+    async fn elicitations(&self, filter: ElicitationFilter, page: Page) -> Result<Listing<ElicitationRow>, StoreError> {
+        let state = self.state();
+        let after = page.cursor.as_deref().map(|text| parse_cursor::<ElicitationId>('e', text)).transpose()?;
+        let places = if filter.open_only { &state.open } else { &state.asked };
+        let wanted = |row: &&ElicitationRow| {
+            filter.execution.is_none_or(|execution| execution == row.execution)
+                && filter.digest.is_none_or(|digest| digest == row.elicitation.digest)
+        };
+        let rows = places.iter().filter(|place| after.is_none_or(|after| **place > after));
+        let rows = rows.filter_map(|(_, id)| state.elicitations.get(id)).filter(wanted);
+        Ok(listing(rows, &page, |row| cursor('e', row.asked_at, row.elicitation.id)))
+    }
+
+    async fn due(&self, now: Timestamp, limit: usize) -> Result<Vec<(ElicitationId, ExecutionId)>, StoreError> {
+        let state = self.state();
+        let due = state.expiring.iter().take_while(|(expires_at, _)| *expires_at <= now).take(limit);
+        Ok(due.filter_map(|(_, id)| Some((*id, state.elicitations.get(id)?.execution))).collect())
+    }
+
+    async fn next_expiry(&self) -> Result<Option<Timestamp>, StoreError> {
+        Ok(self.state().expiring.first().map(|(expires_at, _)| *expires_at))
+    }
+
+    async fn grants(&self, session: &SessionId) -> Result<Vec<Grant>, StoreError> {
+        Ok(self.state().grants.iter().filter(|grant| grant.session == *session).cloned().collect())
+    }
+
+    async fn session(&self, id: &SessionId) -> Result<Option<SessionRow>, StoreError> {
+        Ok(self.state().sessions.get(id).cloned())
+    }
+
+    async fn token_by_hash(&self, hash: Digest) -> Result<Option<TokenRow>, StoreError> {
+        Ok(self.state().tokens.iter().find(|token| token.hash == hash).cloned())
+    }
+
+    async fn tokens(&self) -> Result<Vec<TokenRow>, StoreError> {
+        let mut tokens = self.state().tokens.clone();
+        tokens.sort_by_key(|token| token.created_at);
+        Ok(tokens)
+    }
+
+    async fn audit(&self, after: u64, limit: usize) -> Result<Vec<AuditRecord>, StoreError> {
+        let skipped = usize::try_from(after).unwrap_or(usize::MAX);
+        Ok(self.state().audit.iter().skip(skipped).take(limit).cloned().collect())
+    }
+}
+
+impl State {
+    /// Checks everything, then changes everything: between the two nothing can fail.
+    fn commit(&mut self, write: Write) -> Result<Committed, StoreError> {
+        self.check_tokens(&write.require)?;
+        if let Some(journal) = &write.journal {
+            self.check_journal(journal)?;
+        }
+        self.check_pending(&write.require)?;
+        let grants = if write.grants.is_empty() { None } else { Some(self.grants_after(&write.grants)?) };
+        let tokens = if write.tokens.is_empty() { None } else { Some(self.tokens_after(&write.tokens)?) };
+        let records = self.records_of(&write)?;
+
+        if let Some(journal) = write.journal {
+            self.append(journal);
+        }
+        self.grants = grants.unwrap_or_else(|| std::mem::take(&mut self.grants));
+        self.tokens = tokens.unwrap_or_else(|| std::mem::take(&mut self.tokens));
+        if let Some(session) = write.session {
+            self.sessions.entry(session.id.clone()).or_insert(session);
+        }
+        self.audit.extend(records);
+        Ok(Committed { audit_seq: self.audit.last().map_or(0, |record| record.seq) })
+    }
+
+    fn check_tokens(&self, require: &[Requirement]) -> Result<(), StoreError> {
+        let revoked = require.iter().find_map(|requirement| match requirement {
+            Requirement::TokenLive(token) if !is_live(&self.tokens, *token) => Some(*token),
+            _ => None,
+        });
+        revoked.map_or(Ok(()), |token| Err(StoreError::TokenRevoked(token)))
+    }
+
+    fn check_pending(&self, require: &[Requirement]) -> Result<(), StoreError> {
+        let full = require.iter().find_map(|requirement| match requirement {
+            Requirement::PendingBelow { session, bound } if self.pending(session) >= *bound => Some(*bound),
+            _ => None,
+        });
+        full.map_or(Ok(()), |bound| Err(StoreError::TooManyPending { bound }))
+    }
+
+    fn pending(&self, session: &SessionId) -> usize {
+        self.pending.get(session).copied().unwrap_or(0)
+    }
+
+    fn check_journal(&self, write: &JournalWrite) -> Result<(), StoreError> {
+        let found = self.executions.get(&write.row.id);
+        let actual = found.map_or(0, |found| found.events.len() as u64);
+        if actual != write.expected {
+            return Err(StoreError::Conflict { expected: write.expected, actual });
+        }
+        if let (None, Some(key)) = (found, &write.row.key)
+            && let Some(holder) = self.by_key.get(&(write.row.requester.clone(), key.clone()))
+        {
+            return Err(StoreError::KeyTaken(*holder));
+        }
+        let mut new = BTreeSet::new();
+        for asked in &write.opened {
+            let (id, row) = (asked.elicitation.id, &write.row);
+            if (asked.execution, &asked.session, &asked.requester) != (row.id, &row.session, &row.requester) {
+                return contradiction(format!("{id} names another execution, session or requester"));
+            }
+            if self.elicitations.contains_key(&id) || !new.insert(id) {
+                return contradiction(format!("{id} exists already"));
+            }
+        }
+        let mut decided = BTreeSet::new();
+        for (id, _) in &write.decided {
+            let mut opened = write.opened.iter().filter(|asked| asked.decision.is_none());
+            let open = self.elicitations.get(id).is_some_and(|row| row.decision.is_none() && row.execution == write.row.id)
+                || opened.any(|asked| asked.elicitation.id == *id);
+            if !open || !decided.insert(*id) {
+                return contradiction(format!("{id} is not open in {}", write.row.id));
+            }
+        }
+        Ok(())
+    }
+
+    fn grants_after(&self, writes: &[GrantWrite]) -> Result<Vec<Grant>, StoreError> {
+        let mut grants = self.grants.clone();
+        for write in writes {
+            match write {
+                GrantWrite::Give(grant) if grants.iter().any(|g| g.id == grant.id) => {
+                    return contradiction(format!("{} exists already", grant.id));
+                }
+                GrantWrite::Give(grant) => grants.push(grant.clone()),
+                GrantWrite::Use { id, now } => {
+                    let gone = || StoreError::GrantGone(*id);
+                    let grant = grants.iter_mut().find(|grant| grant.id == *id).ok_or_else(gone)?;
+                    let usable = grant.is_live(*now) && grant.token.is_none_or(|token| is_live(&self.tokens, token));
+                    let used = usable.then(|| grant.clone().used()).flatten();
+                    *grant = used.ok_or_else(gone)?;
+                }
+                GrantWrite::Revoke(id) => grants.retain(|grant| grant.id != *id),
+                GrantWrite::Clear(session) => grants.retain(|grant| grant.session != *session),
+            }
+        }
+        Ok(grants)
+    }
+
+    fn tokens_after(&self, writes: &[TokenWrite]) -> Result<Vec<TokenRow>, StoreError> {
+        let mut tokens = self.tokens.clone();
+        for write in writes {
+            match write {
+                TokenWrite::Create(row) if tokens.iter().any(|t| t.id == row.id || t.hash == row.hash) => {
+                    return contradiction(format!("{} or its secret exists already", row.id));
+                }
+                TokenWrite::Create(row) => tokens.push(row.clone()),
+                TokenWrite::Revoke { id, at } => {
+                    let live = tokens.iter_mut().find(|token| token.id == *id && token.revoked_at.is_none());
+                    if let Some(token) = live {
+                        token.revoked_at = Some(*at);
+                    }
+                }
+            }
+        }
+        Ok(tokens)
+    }
+
+    fn records_of(&self, write: &Write) -> Result<Vec<AuditRecord>, StoreError> {
+        let (mut seq, mut prev) = self.audit.last().map_or((0, Digest::ZERO), |last| (last.seq, last.hash));
+        let mut records = Vec::with_capacity(write.audit.len());
+        for entry in &write.audit {
+            let record = AuditRecord::chained(seq, prev, entry).map_err(|e| StoreError::Corrupt(e.to_string()))?;
+            (seq, prev) = (record.seq, record.hash);
+            records.push(record);
+        }
+        Ok(records)
+    }
+
+    fn append(&mut self, write: JournalWrite) {
+        let JournalWrite { row, events, opened, decided, .. } = write;
+        for asked in opened {
+            let id = asked.elicitation.id;
+            self.asked.insert((asked.asked_at, id));
+            if asked.decision.is_none() {
+                self.open.insert((asked.asked_at, id));
+                self.expiring.insert((asked.elicitation.expires_at, id));
+                *self.pending.entry(asked.session.clone()).or_default() += 1;
+            }
+            self.elicitations.insert(id, asked);
+        }
+        for (id, decision) in decided {
+            if let Some(asked) = self.elicitations.get_mut(&id) {
+                self.open.remove(&(asked.asked_at, id));
+                self.expiring.remove(&(asked.elicitation.expires_at, id));
+                if let Some(pending) = self.pending.get_mut(&asked.session) {
+                    *pending = pending.saturating_sub(1);
+                }
+                asked.decision = Some(decision);
+            }
+        }
+        if let Some(found) = self.executions.get_mut(&row.id) {
+            // What an execution is never changes; how far it got does.
+            found.row = ExecutionRow { status: row.status, tool: row.tool, updated_at: row.updated_at, ..found.row.clone() };
+            found.events.extend(events);
+            return;
+        }
+        self.by_age.insert((row.created_at, row.id));
+        if let Some(key) = &row.key {
+            self.by_key.insert((row.requester.clone(), key.clone()), row.id);
+        }
+        self.executions.insert(row.id, Journalled { row, events });
+    }
+}
+
+fn is_live(tokens: &[TokenRow], id: TokenId) -> bool {
+    tokens.iter().any(|token| token.id == id && token.revoked_at.is_none())
+}
+
+fn contradiction<T>(what: String) -> Result<T, StoreError> {
+    Err(StoreError::Corrupt(format!("the change contradicts what is stored: {what}")))
+}
+
+fn listing<'r, T: Clone + 'r>(rows: impl Iterator<Item = &'r T>, page: &Page, name: impl Fn(&T) -> String) -> Listing<T> {
+    let limit = page.limit.min(MOST);
+    let mut items: Vec<T> = rows.take(limit + 1).cloned().collect();
+    let more = items.len() > limit;
+    items.truncate(limit);
+    let next = items.last().filter(|_| more).map(name);
+    Listing { items, next }
+}
+
+fn cursor(list: char, at: Timestamp, id: impl std::fmt::Display) -> String {
+    format!("{list}{}.{id}", at.as_millis())
+}
+
+fn parse_cursor<T: std::str::FromStr>(list: char, text: &str) -> Result<(Timestamp, T), StoreError> {
+    let parts = text.strip_prefix(list).and_then(|rest| rest.split_once('.'));
+    let parse = |(at, id): (&str, &str)| Some((Timestamp::from_millis(at.parse().ok()?), id.parse().ok()?));
+    parts.and_then(parse).ok_or(StoreError::BadCursor)
+}

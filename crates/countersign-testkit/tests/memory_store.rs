@@ -1,0 +1,12 @@
+//! The store in memory keeps every promise of a store.
+
+use std::sync::Arc;
+
+use countersign_kernel::ports::Store;
+use countersign_testkit::memory_store::MemoryStore;
+
+countersign_testkit::store_conformance!(#[tokio::test] make);
+
+async fn make() -> (Arc<dyn Store>, ()) {
+    (Arc::new(MemoryStore::new()), ())
+}

@@ -1,0 +1,103 @@
+//! The program: command line in, exit status out.
+
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+use clap::Parser as _;
+use countersign_sdk::Plugin;
+use tracing_subscriber::EnvFilter;
+
+use crate::args::Cli;
+use crate::commands::{self, Given};
+use crate::config::{Config, Environment};
+use crate::exit::{Exit, Problem};
+use crate::invocation::Invocation;
+use crate::local::Setup;
+use crate::screen::{Format, Screen};
+use crate::{demo, shown, wire};
+
+/// Countersign as a program, with plugins of your own.
+#[derive(Default)]
+#[must_use = "nothing happens before it is run"]
+pub struct App {
+    plugins: Vec<Plugin>,
+}
+
+impl App {
+    /// A program without plugins.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds a plugin: its tools are there in every command.
+    pub fn plugin(mut self, plugin: Plugin) -> Self {
+        self.plugins.push(plugin);
+        self
+    }
+
+    /// Runs the command that this process was started with, and gives its exit status. Call it from `main` and return
+    /// what it gives: what is queued is written before it returns.
+    pub fn run(self) -> ExitCode {
+        let words: Vec<OsString> = std::env::args_os().collect();
+        let cli = match Cli::try_parse_from(&words) {
+            Ok(cli) => cli,
+            Err(error) => {
+                // Help and version are errors to clap, but not to anybody else. That printing failed has no reader.
+                let _ = error.print();
+                return if error.use_stderr() { Exit::Usage.into() } else { ExitCode::SUCCESS };
+            }
+        };
+        let environment = Environment::of_process();
+        let format = if cli.shared.json { Format::Json } else { Format::Text };
+        let screen = Screen::of_process(format, &environment);
+        let invocation = Invocation::of(words.first().map(OsString::as_os_str), &cli.shared);
+        let exit = self.run_in(cli, environment, screen, invocation).unwrap_or_else(|error| tell(&error, screen));
+        exit.into()
+    }
+
+    fn run_in(self, cli: Cli, environment: Environment, screen: Screen, invocation: Invocation) -> anyhow::Result<Exit> {
+        log_to_stderr(&environment)?;
+        let config = Config::load(&cli.shared, &environment);
+        let setup = config.map(|config| {
+            let mut plugins = self.plugins;
+            if cli.shared.demo {
+                plugins.push(demo::plugin(&config.data_dir));
+            }
+            Setup { config, plugins, screen, invocation: invocation.clone() }
+        });
+        let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+        runtime.block_on(commands::run(cli.command, Given { setup, environment, screen, invocation }))
+    }
+}
+
+fn log_to_stderr(environment: &Environment) -> anyhow::Result<()> {
+    let directives = environment.text("COUNTERSIGN_LOG").unwrap_or("warn".into());
+    let filter = EnvFilter::try_new(&directives).map_err(|e| {
+        Problem::usage(format!("COUNTERSIGN_LOG: {e}")).hint("Write a level such as info, or countersign_kernel=debug.")
+    })?;
+    let subscriber = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(false);
+    // A program that embeds this one may have its own subscriber; then that one stays.
+    let _ = subscriber.try_init();
+    Ok(())
+}
+
+/// Says what went wrong, and what to do about it.
+fn tell(error: &anyhow::Error, screen: Screen) -> Exit {
+    let fallback;
+    let problem = match error.downcast_ref::<Problem>() {
+        Some(problem) => problem,
+        None => {
+            fallback = Problem::new("failed", format!("{error:#}"));
+            &fallback
+        }
+    };
+    let message: Vec<String> = problem.message.lines().map(shown::line).collect();
+    screen.note(&format!("{} {}", screen.err.red("error:"), message.join("\n")));
+    if let Some(hint) = &problem.hint {
+        screen.note(&format!("{} {hint}", screen.err.bold("hint:")));
+    }
+    if screen.format == Format::Json && screen.print_json(&wire::problem(problem)).is_err() {
+        return Exit::Failed;
+    }
+    problem.exit
+}

@@ -1,0 +1,288 @@
+//! The command line, as syntax. What it means is in `commands`.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use countersign_core::execution::Status;
+use countersign_sdk::Remember;
+
+const EXAMPLES: &str = "\
+Examples:
+  countersign --demo tools                                   what can be called
+  countersign --demo call notes.add '{\"title\":\"Milk\"}'       reading and adding flow through
+  countersign --demo call notes.delete '{\"id\":1}'            asks you first, here or from another shell:
+  countersign inbox                                          what waits for a person
+  countersign --demo approve eli_…                           let it run, once, with exactly what you saw
+  countersign executions exec_…                              what happened, step by step
+
+Exit status: 0 done (also: waits for a person), 1 failed, 2 usage, 3 denied, cancelled or expired.
+One process at a time works on a data folder; what waits for a person is kept there and survives a crash.";
+
+/// The gateway between AI agents and the tools they call.
+///
+/// Reading flows through. Whatever destroys, sends or overwrites waits, durably, until a person countersigns it; then it
+/// runs once, with exactly the arguments that the person saw.
+#[derive(Debug, Parser)]
+#[command(name = "countersign", version, after_help = EXAMPLES, max_term_width = 110)]
+pub(crate) struct Cli {
+    #[command(flatten)]
+    pub(crate) shared: Shared,
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+/// Flags that every command takes.
+#[derive(Debug, Clone, Default, Args)]
+pub(crate) struct Shared {
+    /// The configuration file; else ./countersign.toml, else the one in your configuration folder, else defaults
+    #[arg(long, global = true, value_name = "FILE", help_heading = "Everywhere")]
+    pub(crate) config: Option<PathBuf>,
+    /// Where executions and approvals are kept
+    #[arg(long, global = true, value_name = "FOLDER", help_heading = "Everywhere")]
+    pub(crate) data_dir: Option<PathBuf>,
+    /// Add the demo tools: notes.*, bank.*, stock.check, echo.say
+    #[arg(long, global = true, help_heading = "Everywhere")]
+    pub(crate) demo: bool,
+    /// Print one JSON document on standard output, and nothing else
+    #[arg(long, global = true, help_heading = "Everywhere")]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Call one tool; where it needs a person, ask at this terminal
+    Call(CallArgs),
+    /// Show what waits for a person
+    Inbox,
+    /// Say yes to what waits, and see it run
+    Approve(ApproveArgs),
+    /// Say no to what waits
+    Deny(DenyArgs),
+    /// List executions, or show one with its timeline
+    Executions(ExecutionsArgs),
+    /// Say what became of a call that was interrupted and is in doubt
+    Settle(SettleArgs),
+    /// List or search the tools
+    Tools(ToolsArgs),
+    /// Check rules, or ask what they say of a call
+    #[command(subcommand)]
+    Policy(PolicyCommand),
+    /// Read or verify the record of everything that happened
+    #[command(subcommand)]
+    Audit(AuditCommand),
+    /// Say what is configured, and what is wrong
+    Doctor,
+}
+
+const CALL_EXAMPLES: &str = "\
+Examples:
+  countersign --demo call echo.say '{\"text\":\"hello\"}'
+  countersign --demo call notes.add @note.json
+  echo '{\"to\":\"ann\",\"amount\":5}' | countersign --demo call bank.pay - --no-wait
+
+Where the call needs a person and this is a terminal, you are asked here. Elsewhere, or with --no-wait, the paused
+execution is printed as JSON and the exit status is 0: decide later with `countersign approve` or `countersign deny`.";
+
+#[derive(Debug, Args)]
+#[command(after_help = CALL_EXAMPLES)]
+pub(crate) struct CallArgs {
+    /// The tool, such as notes.delete
+    pub(crate) path: String,
+    /// The arguments: JSON, @FILE, or - for standard input; {} where nothing is said
+    #[arg(value_name = "JSON|@FILE|-")]
+    pub(crate) input: Option<String>,
+    /// The session to call in: what you approve for a session counts only there
+    #[arg(long, value_name = "ID", default_value = "ses_local")]
+    pub(crate) session: String,
+    /// Do not ask here; leave it waiting for a person
+    #[arg(long)]
+    pub(crate) no_wait: bool,
+}
+
+const APPROVE_EXAMPLES: &str = "\
+Examples:
+  countersign --demo approve eli_…
+  countersign --demo approve eli_… --remember call --comment 'checked with Ann'
+  countersign --demo approve eli_… --data '{\"warehouseId\":\"WH-7\"}'
+
+The call runs in this process, so its tool must be here: add --demo for a demo tool.";
+
+#[derive(Debug, Args)]
+#[command(after_help = APPROVE_EXAMPLES)]
+pub(crate) struct ApproveArgs {
+    /// The elicitation (eli_…), or its execution (exec_…) while it waits for only one
+    pub(crate) id: String,
+    /// How long the yes counts; what the question says where nothing is said
+    #[arg(long, value_name = "call|session")]
+    pub(crate) remember: Option<RememberArg>,
+    /// A word for the record
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) comment: Option<String>,
+    /// The answer to a form: JSON, @FILE, or - for standard input
+    #[arg(long, value_name = "JSON|@FILE|-")]
+    pub(crate) data: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct DenyArgs {
+    /// The elicitation (eli_…), or its execution (exec_…) while it waits for only one
+    pub(crate) id: String,
+    /// Why: the caller reads it
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) reason: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ExecutionsArgs {
+    /// Show this one, with its timeline
+    pub(crate) id: Option<String>,
+    /// Only those that stand here; may be given several times
+    #[arg(long, value_name = "STATUS", conflicts_with = "id")]
+    pub(crate) status: Vec<StatusArg>,
+    /// How many at most
+    #[arg(short = 'n', long, default_value_t = 20, value_parser = clap::value_parser!(u16).range(1..=1000), conflicts_with = "id")]
+    pub(crate) limit: u16,
+    /// Go on where an earlier list ended
+    #[arg(long, value_name = "CURSOR", conflicts_with = "id")]
+    pub(crate) cursor: Option<String>,
+}
+
+const SETTLE_EXAMPLES: &str = "\
+Examples:
+  countersign settle exec_… 0 --as failed --reason 'the bank shows nothing'
+  countersign settle exec_… 0 --as done --value '{\"id\":7}'
+  countersign --demo settle exec_… 0 --as retry
+
+A call is in doubt when its process died after it started and before its outcome was recorded. Look at the outside system
+first: `done` gives the caller this value, `failed` tells them it took no effect, `retry` runs it again.";
+
+#[derive(Debug, Args)]
+#[command(after_help = SETTLE_EXAMPLES)]
+pub(crate) struct SettleArgs {
+    /// The execution (exec_…)
+    pub(crate) execution: String,
+    /// The number of the call in it, from 0
+    pub(crate) call: u32,
+    /// What became of it
+    #[arg(long = "as", value_name = "done|failed|retry")]
+    pub(crate) settlement: SettlementArg,
+    /// The value the caller gets where it is done: JSON, @FILE, or - for standard input
+    #[arg(long, value_name = "JSON|@FILE|-")]
+    pub(crate) value: Option<String>,
+    /// What the caller is told where it failed
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) reason: Option<String>,
+}
+
+#[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true)]
+pub(crate) struct ToolsArgs {
+    /// Words to search for in paths, names and descriptions
+    pub(crate) query: Vec<String>,
+    #[command(subcommand)]
+    pub(crate) show: Option<ToolsCommand>,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum ToolsCommand {
+    /// Show one tool with its schemas
+    Show {
+        /// The tool, such as notes.delete
+        path: String,
+    },
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum PolicyCommand {
+    /// Check a countersign.toml: settings, rules, and the rules' own examples
+    Check {
+        /// The file
+        file: PathBuf,
+    },
+    /// Say which rule decides a call, and why; nothing runs
+    Explain {
+        /// The tool, such as notes.delete
+        path: String,
+        /// The arguments: JSON, @FILE, or - for standard input; {} where nothing is said
+        #[arg(value_name = "JSON|@FILE|-")]
+        input: Option<String>,
+        /// The session to ask for
+        #[arg(long, value_name = "ID", default_value = "ses_local")]
+        session: String,
+    },
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum AuditCommand {
+    /// Follow the whole chain of records and say whether it is unbroken
+    Verify,
+    /// Show the newest records
+    Tail {
+        /// How many
+        #[arg(short = 'n', long, default_value_t = 20, value_parser = clap::value_parser!(u16).range(1..=1000))]
+        number: u16,
+    },
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum RememberArg {
+    /// For the one call that was shown
+    Call,
+    /// For every later call of the tool in its session
+    Session,
+}
+
+impl From<RememberArg> for Remember {
+    fn from(arg: RememberArg) -> Self {
+        match arg {
+            RememberArg::Call => Self::Call,
+            RememberArg::Session => Self::Session,
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum SettlementArg {
+    /// It took effect
+    Done,
+    /// It took no effect
+    Failed,
+    /// Run it again
+    Retry,
+}
+
+/// The statuses, under the names that callers see.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+#[value(rename_all = "snake_case")]
+pub(crate) enum StatusArg {
+    Running,
+    Paused,
+    InDoubt,
+    Succeeded,
+    Failed,
+    Cancelled,
+}
+
+impl From<StatusArg> for Status {
+    fn from(arg: StatusArg) -> Self {
+        match arg {
+            StatusArg::Running => Self::Running,
+            StatusArg::Paused => Self::Waiting,
+            StatusArg::InDoubt => Self::InDoubt,
+            StatusArg::Succeeded => Self::Succeeded,
+            StatusArg::Failed => Self::Failed,
+            StatusArg::Cancelled => Self::Cancelled,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory as _;
+
+    #[test]
+    fn the_command_line_is_sound() {
+        Cli::command().debug_assert();
+    }
+}

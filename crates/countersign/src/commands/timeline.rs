@@ -1,0 +1,80 @@
+//! A journal as a person reads it: what happened, and how long after the start.
+
+use countersign_core::elicitation::Origin;
+use countersign_core::event::{CallOutcome, Event, EventBody, Settlement, StartedBy};
+
+use crate::report;
+use crate::shown;
+use crate::span::span;
+
+/// One line for each event.
+pub(super) fn lines(journal: &[Event]) -> Vec<String> {
+    let Some(start) = journal.first().map(|event| event.at) else { return Vec::new() };
+    let mut before = start;
+    journal
+        .iter()
+        .map(|event| {
+            let since = before.until(event.at);
+            before = event.at;
+            let when = if event.at == start { event.at.to_string() } else { format!("+{}", span(since)) };
+            format!("  {when:>24}  {}", words(&event.body))
+        })
+        .collect()
+}
+
+fn words(body: &EventBody) -> String {
+    match body {
+        EventBody::Started(started) => format!("accepted from {} in {}", started.requester.id, started.session),
+        EventBody::CallIssued(issued) => format!("call {} of {}", issued.call, issued.path),
+        EventBody::Asked(elicitation) => {
+            let who = match elicitation.origin {
+                Origin::Gate => "the gate",
+                Origin::Handler { .. } => "the tool",
+            };
+            let (id, message, why) = (elicitation.id, shown::line(&elicitation.message), shown::line(&elicitation.because));
+            format!("{who} asked {id}: {message} ({why})")
+        }
+        EventBody::Decided { decision, .. } => report::decision(decision),
+        EventBody::CallStarted { call, by } => format!("call {call} let run: {}", authority(by)),
+        EventBody::StepRecorded { call, name, .. } => format!("call {call} recorded its step {:?}", shown::line(name)),
+        EventBody::CallSettled { call, outcome } => format!("call {call} {}", outcome_words(outcome)),
+        EventBody::Finished { outcome } => format!("finished: {}", outcome_words(outcome)),
+        EventBody::Cancelled { by, reason } => {
+            let by = by.as_ref().map_or_else(|| "the gateway".to_owned(), ToString::to_string);
+            format!("cancelled by {by}: {}", shown::line(reason))
+        }
+        EventBody::FoundInDoubt { call } => format!("call {call} found in doubt: it started, and no outcome was recorded"),
+        EventBody::DoubtSettled { call, settlement, by } => {
+            let how = match settlement {
+                Settlement::Done { .. } => "as done".to_owned(),
+                Settlement::Failed { message } => format!("as failed: {}", shown::line(message)),
+                Settlement::Retry => "by running it again".to_owned(),
+            };
+            format!("call {call} settled by {by} {how}")
+        }
+    }
+}
+
+fn authority(by: &StartedBy) -> String {
+    match by {
+        StartedBy::Policy { rule } => shown::line(rule),
+        StartedBy::Grant { id } => format!("the remembered approval {id} covers it"),
+        StartedBy::Decision { elicitation } => format!("on the answer to {elicitation}"),
+        StartedBy::Retry => "a person had it run again".to_owned(),
+    }
+}
+
+fn outcome_words(outcome: &CallOutcome) -> String {
+    /// Results may be a megabyte; `--json` has them whole.
+    const MOST_CHARS: usize = 200;
+    match outcome {
+        CallOutcome::Succeeded(value) => {
+            let text = shown::line(value.as_str());
+            match text.char_indices().nth(MOST_CHARS) {
+                None => format!("succeeded with {text}"),
+                Some((at, _)) => format!("succeeded with {}… (--json shows all)", &text[..at]),
+            }
+        }
+        CallOutcome::Failed(failure) => format!("failed: {}", shown::line(&failure.to_string())),
+    }
+}

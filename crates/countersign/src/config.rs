@@ -1,0 +1,245 @@
+//! What the operator wants: `countersign.toml`, overridden by the environment, overridden by flags.
+//!
+//! Promises: a key that nobody knows is an error, and so is a value that makes no sense; everything that is wrong is said
+//! at once, with file and line or with the name of the variable. What cannot be read stops the command (R2).
+
+mod environment;
+mod file;
+mod folders;
+
+use std::fmt;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use countersign_core::policy::{Policy, parse_duration};
+use countersign_kernel::Settings;
+use countersign_sdk::Remember;
+
+pub(crate) use environment::Environment;
+
+use crate::args::Shared;
+use file::{Entry, Origin};
+
+const FILE: &str = "countersign.toml";
+const DEFAULT_LISTEN: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 7420);
+
+/// The configuration in force.
+#[derive(Debug, Clone)]
+pub(crate) struct Config {
+    /// The file it came from; none where there is none.
+    pub(crate) file: Option<PathBuf>,
+    /// Where the server will listen.
+    pub(crate) listen: SocketAddr,
+    /// Where executions and approvals are kept.
+    pub(crate) data_dir: PathBuf,
+    /// How approvals behave.
+    pub(crate) approvals: Approvals,
+    /// The rules.
+    pub(crate) policy: Policy,
+}
+
+/// How approvals behave.
+#[derive(Debug, Clone)]
+pub(crate) struct Approvals {
+    /// How long a question waits.
+    pub(crate) expires: Duration,
+    /// How long a yes counts for tools that say nothing.
+    pub(crate) remember: Remember,
+    /// Whether an agent's `resume` may decide.
+    pub(crate) agent_may_decide: bool,
+    /// Whether an accept in the agent's own client counts as the user's decision.
+    pub(crate) client_elicitation: bool,
+    /// How long what waits is kept in memory.
+    pub(crate) park_after: Duration,
+}
+
+impl Default for Approvals {
+    fn default() -> Self {
+        let settings = Settings::default();
+        Self {
+            expires: settings.expires,
+            remember: settings.remember,
+            agent_may_decide: false,
+            client_elicitation: true,
+            park_after: settings.park_after,
+        }
+    }
+}
+
+/// Everything that is wrong with a configuration. Never empty.
+#[derive(Debug)]
+pub(crate) struct ConfigErrors {
+    errors: Vec<ConfigError>,
+}
+
+/// One thing that is wrong.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct ConfigError {
+    /// The file, `FILE:LINE`, or the variable.
+    pub(crate) place: String,
+    /// What is wrong, and what to write instead.
+    pub(crate) reason: String,
+}
+
+impl Config {
+    /// Finds and reads the configuration: flags over the environment over the file over defaults.
+    pub(crate) fn load(shared: &Shared, environment: &Environment) -> Result<Self, ConfigErrors> {
+        match find(shared, environment)? {
+            None => Self::assemble(None, "", shared, environment),
+            Some(path) => {
+                let text = std::fs::read_to_string(&path)
+                    .map_err(|e| ConfigErrors::one(path.display().to_string(), format!("the file cannot be read: {e}")))?;
+                Self::assemble(Some(path), &text, shared, environment)
+            }
+        }
+    }
+
+    /// How the gateway is to behave.
+    pub(crate) fn settings(&self) -> Settings {
+        let Approvals { expires, remember, park_after, .. } = self.approvals;
+        Settings { expires, remember, park_after, ..Settings::default() }
+    }
+
+    fn assemble(
+        path: Option<PathBuf>,
+        text: &str,
+        shared: &Shared,
+        environment: &Environment,
+    ) -> Result<Self, ConfigErrors> {
+        let mut errors = Vec::new();
+        let place = |line: usize| format!("{}:{line}", path.as_deref().unwrap_or(Path::new(FILE)).display());
+        let (entries, unread) = file::read(text);
+        errors.extend(unread.into_iter().map(|(line, reason)| ConfigError { place: place(line), reason }));
+        let policy = Policy::from_toml(text).unwrap_or_else(|problems| {
+            errors.extend(problems.iter().map(|(line, reason)| ConfigError { place: place(line), reason }));
+            Policy::default()
+        });
+        let mut config = Self {
+            file: path.clone(),
+            listen: DEFAULT_LISTEN,
+            data_dir: PathBuf::new(),
+            approvals: Approvals::default(),
+            policy,
+        };
+        let base = path.as_deref().and_then(Path::parent).unwrap_or(Path::new(""));
+        let overrides = file::KEYS.iter().filter_map(|key| {
+            let variable = key.variable();
+            Some(Entry { key: key.name, text: environment.text(&variable)?.into_owned(), origin: Origin::Variable })
+        });
+        for entry in entries.into_iter().chain(overrides) {
+            if let Err(reason) = config.set(&entry, base) {
+                let place = match entry.origin {
+                    Origin::Line(line) => place(line),
+                    Origin::Variable => file::variable_of(entry.key),
+                };
+                errors.push(ConfigError { place, reason });
+            }
+        }
+        if let Some(folder) = &shared.data_dir {
+            config.data_dir.clone_from(folder);
+        }
+        if config.data_dir.as_os_str().is_empty() {
+            match folders::data(environment) {
+                Some(folder) => config.data_dir = folder,
+                None => errors.push(ConfigError {
+                    place: "HOME".into(),
+                    reason: "there is no home folder to keep data in; say where with --data-dir FOLDER".into(),
+                }),
+            }
+        }
+        if errors.is_empty() { Ok(config) } else { Err(ConfigErrors { errors }) }
+    }
+
+    fn set(&mut self, entry: &Entry, base: &Path) -> Result<(), String> {
+        let text = entry.text.as_str();
+        let approvals = &mut self.approvals;
+        match entry.key {
+            "listen" => self.listen = address(text)?,
+            "data_dir" => self.data_dir = folder(text, base, entry.origin)?,
+            "approvals.expires" => approvals.expires = parse_duration(text).map_err(|e| e.to_string())?,
+            "approvals.park_after" => approvals.park_after = parse_duration(text).map_err(|e| e.to_string())?,
+            "approvals.remember" => approvals.remember = remember(text)?,
+            "approvals.agent_may_decide" => approvals.agent_may_decide = truth(text)?,
+            "approvals.client_elicitation" => approvals.client_elicitation = truth(text)?,
+            other => return Err(format!("there is no key `{other}`")),
+        }
+        Ok(())
+    }
+}
+
+/// The file to read, if there is one. One that was named must be there.
+fn find(shared: &Shared, environment: &Environment) -> Result<Option<PathBuf>, ConfigErrors> {
+    let named = shared.config.clone().or_else(|| environment.path("COUNTERSIGN_CONFIG"));
+    if let Some(path) = named {
+        return Ok(Some(path));
+    }
+    let candidates = [Some(PathBuf::from(FILE)), folders::configuration(environment).map(|folder| folder.join(FILE))];
+    for candidate in candidates.into_iter().flatten() {
+        match candidate.try_exists() {
+            Ok(true) => return Ok(Some(candidate)),
+            Ok(false) => {}
+            // Going on with the next would silently drop the operator's rules.
+            Err(e) => return Err(ConfigErrors::one(candidate.display().to_string(), format!("it cannot be looked at: {e}"))),
+        }
+    }
+    Ok(None)
+}
+
+fn address(text: &str) -> Result<SocketAddr, String> {
+    text.parse().map_err(|_| format!("{text:?} is no address; write an address and a port, such as \"127.0.0.1:7420\""))
+}
+
+fn folder(text: &str, base: &Path, origin: Origin) -> Result<PathBuf, String> {
+    if text.trim().is_empty() {
+        return Err("the folder is empty; leave the key out for the default".into());
+    }
+    if text.starts_with('~') {
+        return Err(format!("{text:?}: `~` is not expanded here; write the whole path"));
+    }
+    if text.contains(char::REPLACEMENT_CHARACTER) {
+        return Err("the path is no Unicode; use --data-dir for it".into());
+    }
+    Ok(match origin {
+        Origin::Line(_) => base.join(text),
+        Origin::Variable => text.into(),
+    })
+}
+
+fn remember(text: &str) -> Result<Remember, String> {
+    match text {
+        "call" => Ok(Remember::Call),
+        "session" => Ok(Remember::Session),
+        other => Err(format!("remember cannot be {other:?}; there are \"call\" and \"session\"")),
+    }
+}
+
+fn truth(text: &str) -> Result<bool, String> {
+    match text {
+        "true" => Ok(true),
+        "false" => Ok(false),
+        other => Err(format!("{other:?} is neither true nor false")),
+    }
+}
+
+impl ConfigErrors {
+    fn one(place: String, reason: String) -> Self {
+        Self { errors: vec![ConfigError { place, reason }] }
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &ConfigError> {
+        self.errors.iter()
+    }
+}
+
+impl fmt::Display for ConfigErrors {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the configuration cannot be used:")?;
+        self.errors.iter().try_for_each(|error| write!(f, "\n  {}: {}", error.place, error.reason))
+    }
+}
+
+impl std::error::Error for ConfigErrors {}
+
+#[cfg(test)]
+mod tests;

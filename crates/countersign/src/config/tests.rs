@@ -1,0 +1,102 @@
+//! What wins over what, and how mistakes are reported.
+
+use super::*;
+
+fn load(text: &str, environment: &Environment) -> Result<Config, ConfigErrors> {
+    Config::assemble(Some("/etc/cs/countersign.toml".into()), text, &Shared::default(), environment)
+}
+
+fn home() -> Environment {
+    Environment::from([("HOME", "/home/ann")])
+}
+
+fn reasons(text: &str) -> Vec<String> {
+    let errors = load(text, &home()).unwrap_err();
+    errors.iter().map(|error| format!("{}: {}", error.place, error.reason)).collect()
+}
+
+#[test]
+fn nothing_said_means_the_safe_defaults() {
+    let config = load("", &home()).unwrap();
+    assert_eq!(config.listen, DEFAULT_LISTEN);
+    assert_eq!(config.approvals.remember, Remember::Session);
+    assert!(!config.approvals.agent_may_decide);
+    assert_eq!(config.approvals.expires, Duration::from_secs(86_400));
+    assert!(config.data_dir.starts_with("/home/ann") && config.data_dir.ends_with("countersign"));
+}
+
+#[test]
+fn the_file_of_the_contract_is_read() {
+    let text = "listen = \"127.0.0.1:1\"\ndata_dir = \"d\"\n[approvals]\nexpires = \"1h\"\nremember = \"call\"\n\
+                agent_may_decide = true\nclient_elicitation = false\npark_after = \"5s\"\n\
+                [[rule]]\nmatch = \"a.*\"\neffect = \"deny\"\n";
+    let config = load(text, &home()).unwrap();
+    assert_eq!(config.data_dir, Path::new("/etc/cs/d"), "relative to the file, wherever the command is run");
+    assert_eq!(config.settings().expires, Duration::from_secs(3600));
+    assert_eq!(config.settings().remember, Remember::Call);
+    assert_eq!(config.settings().park_after, Duration::from_secs(5));
+    assert!(config.approvals.agent_may_decide && !config.approvals.client_elicitation);
+    assert_eq!(config.policy.rules().len(), 1);
+}
+
+#[test]
+fn the_environment_wins_over_the_file_and_flags_over_both() {
+    let environment = Environment::from([
+        ("HOME", "/home/ann"),
+        ("COUNTERSIGN_APPROVALS_EXPIRES", "2h"),
+        ("COUNTERSIGN_DATA_DIR", "/env"),
+        ("COUNTERSIGN_LISTEN", ""),
+    ]);
+    let config = load("data_dir = \"/file\"\n[approvals]\nexpires = \"1h\"", &environment).unwrap();
+    assert_eq!((config.approvals.expires, config.data_dir), (Duration::from_secs(7200), "/env".into()));
+    let shared = Shared { data_dir: Some("/flag".into()), ..Shared::default() };
+    let config = Config::assemble(None, "", &shared, &environment).unwrap();
+    assert_eq!(config.data_dir, Path::new("/flag"));
+}
+
+#[test]
+fn everything_wrong_is_said_at_once_with_its_line() {
+    let text = "lissten = 1\nlisten = \"here\"\ndatabase_url = \"postgres://\"\n[approvals]\nexpires = 5\n\
+                remember = \"always\"\nagent_may_decide = \"no\"\nforever = true\n[[rule]]\nmatch = \"a.b\"\neffect = \"maybe\"\n";
+    let all = reasons(text).join("\n");
+    for (line, word) in [
+        (1, "no key `lissten`"),
+        (2, "is no address"),
+        (3, "not supported"),
+        (5, "must be a string"),
+        (6, "\"call\" and \"session\""),
+        (7, "true or false"),
+        (8, "no key `approvals.forever`"),
+        (11, "is no effect"),
+    ] {
+        let start = format!("/etc/cs/countersign.toml:{line}: ");
+        assert!(all.lines().any(|l| l.starts_with(&start) && l.contains(word)), "{line} {word}\n{all}");
+    }
+}
+
+#[test]
+fn what_is_no_toml_is_said_once() {
+    let all = reasons("listen = \n");
+    assert_eq!(all.len(), 1, "{all:?}");
+    assert!(all[0].starts_with("/etc/cs/countersign.toml:1: not TOML"), "{all:?}");
+}
+
+#[test]
+fn a_bad_variable_is_named() {
+    let environment = Environment::from([("HOME", "/h"), ("COUNTERSIGN_APPROVALS_REMEMBER", "always")]);
+    let errors = load("", &environment).unwrap_err();
+    assert_eq!(errors.iter().next().unwrap().place, "COUNTERSIGN_APPROVALS_REMEMBER");
+}
+
+#[test]
+fn a_misspelt_variable_is_noticed() {
+    let environment = Environment::from([("COUNTERSIGN_APROVALS_EXPIRES", "1h"), ("COUNTERSIGN_LOG", "info")]);
+    assert_eq!(environment.strangers(), ["COUNTERSIGN_APROVALS_EXPIRES"]);
+}
+
+#[test]
+fn a_home_that_is_not_there_and_a_tilde_are_refused_with_advice() {
+    let errors = load("", &Environment::default()).unwrap_err();
+    assert!(errors.to_string().contains("--data-dir"), "{errors}");
+    assert!(reasons("data_dir = \"~/x\"")[0].contains("whole path"));
+}
