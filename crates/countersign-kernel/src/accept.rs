@@ -82,7 +82,7 @@ struct Admitted {
 }
 
 impl Kernel {
-    pub(crate) async fn accept(&self, request: &CallRequest) -> Result<Accepted, CallError> {
+    pub(crate) async fn accept(self: &Arc<Self>, request: &CallRequest) -> Result<Accepted, CallError> {
         self.check_caller(request).await?;
         let admitted = self.admit(request).await?;
         if let Some(known) = self.known(request, &admitted).await? {
@@ -101,7 +101,12 @@ impl Kernel {
                 self.same_call(known, admitted.tool.path().as_str(), &admitted.args).await?;
                 return Ok(Accepted::Known(known));
             }
-            judged => judged?,
+            Err(error) => {
+                // The caller is told that nothing is confirmed; should it have been written all the same, it goes on.
+                self.go_on_if_stored(state);
+                return Err(error.into());
+            }
+            Ok(()) => {}
         }
         state.driven = true;
         Ok(Accepted::New(self.registry.insert(Arc::new(Live::new(state)))))

@@ -190,14 +190,23 @@ impl Kernel {
         self.spawn_driver(live, Entry::Resumed);
     }
 
+    /// Takes up an execution whose first write failed, if the store has it after all.
+    pub(crate) fn go_on_if_stored(self: &Arc<Self>, state: State) {
+        if state.doubtful {
+            let live = self.registry.insert(Arc::new(Live::new(state)));
+            tokio::spawn(Arc::clone(self).look_again(live));
+        }
+    }
+
     async fn look_again(self: Arc<Self>, live: Arc<Live>) {
         let mut backoff = Backoff::new(&self);
         loop {
             match self.lock(&live).await {
-                Ok(state) => {
+                Ok(state) if state.is_stored() => {
                     self.waiters.wake(live.id);
                     return self.go_on(live, state);
                 }
+                Ok(state) => return self.release(&live, state),
                 Err(error) => {
                     if let Err(error) = backoff.pause(error).await {
                         tracing::error!(execution = %live.id, cause = ?error, "the execution cannot be read");

@@ -60,6 +60,7 @@ pub(crate) async fn watch(kernel: Weak<Kernel>) {
         }
         let nap = now.until(kernel.alarm.next()).min(LONGEST_SLEEP);
         tokio::select! {
+            biased;
             () = tokio::time::sleep(nap) => {}
             () = kernel.alarm.moved.notified() => {}
         }

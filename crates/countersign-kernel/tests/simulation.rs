@@ -7,7 +7,6 @@ const SCHEDULES: u64 = 1_000;
 #[test]
 fn a_thousand_schedules_keep_the_rules() {
     for seed in 0..SCHEDULES {
-        println!("seed {seed}");
         let found = simulation::run(seed);
         assert!(found.is_empty(), "seed {seed}: {found:#?}");
     }

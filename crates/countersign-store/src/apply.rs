@@ -15,7 +15,7 @@ use countersign_kernel::ports::{ExecutionRow, SessionRow, StoreError};
 use rusqlite::{Connection, OptionalExtension as _, Row, Statement, params};
 
 use crate::fault::Fault;
-use crate::rows::{self, Blob, Body, Stored as _, kind_text, millis};
+use crate::rows::{self, Blob, Body, Stored as _, kind_text, millis, session_sum, status_letter};
 use crate::staged::{Staged, StagedElicitation, StagedGrant, StagedJournal, StagedToken};
 
 /// The last audit record.
@@ -45,6 +45,7 @@ impl Head {
 pub(crate) struct Place {
     no: i64,
     status: String,
+    session: String,
 }
 
 macro_rules! statements {
@@ -64,7 +65,7 @@ macro_rules! statements {
 }
 
 statements! {
-    find_execution: "SELECT no, version, status FROM executions WHERE id = ?1",
+    find_execution: "SELECT version, no, status, session FROM executions WHERE id = ?1",
     find_key: "SELECT id FROM executions WHERE requester = ?1 AND key = ?2",
     find_live_token: "SELECT 1 FROM tokens WHERE id = ?1 AND revoked_at IS NULL",
     find_pending: "SELECT open FROM pending WHERE session = ?1",
@@ -72,25 +73,26 @@ statements! {
         AND (expires_at IS NULL OR expires_at > ?2)
         AND (token IS NULL OR EXISTS (SELECT 1 FROM tokens t WHERE t.id = token AND t.revoked_at IS NULL))",
     insert_execution: "INSERT INTO executions
-        (id, version, kind, status, session, requester, tool, key, created_at, updated_at)
-        VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
+        (id, version, kind, status, session, requester, tool, key, created_at, updated_at, sum)
+        VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)",
     // Without a mention of the status, its index is not touched.
     advance_execution: "UPDATE executions SET version = ?2, tool = ?3, updated_at = ?4 WHERE no = ?1",
     move_execution: "UPDATE executions SET version = ?2, tool = ?3, updated_at = ?4, status = ?5 WHERE no = ?1",
     insert_event: "INSERT INTO journal (execution, seq, body, sum) VALUES (?1, ?2, ?3, ?4)",
-    insert_elicitation: "INSERT INTO elicitations
-        (id, execution, asked_at, expires_at, digest, body, sum, decision, decision_sum)
-        VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
-    decide_elicitation: "UPDATE elicitations SET decision = ?3, decision_sum = ?4
-        WHERE id = ?1 AND execution = ?2 AND decision IS NULL",
-    count_pending: "INSERT INTO pending (session, open) SELECT session, ?2 FROM executions WHERE no = ?1
+    insert_elicitation: "INSERT INTO elicitations (id, execution, asked_at, expires_at, digest, body, sum)
+        VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+    find_elicitation: "SELECT no, asked_at FROM elicitations WHERE id = ?1 AND execution = ?2",
+    open_elicitation: "INSERT INTO open_elicitations (asked_at, id, no, expires_at) VALUES (?1, ?2, ?3, ?4)",
+    close_elicitation: "DELETE FROM open_elicitations WHERE asked_at = ?1 AND id = ?2",
+    insert_decision: "INSERT INTO decisions (elicitation, body, sum) VALUES (?1, ?2, ?3)",
+    count_pending: "INSERT INTO pending (session, open) VALUES (?1, ?2)
         ON CONFLICT (session) DO UPDATE SET open = open + excluded.open",
     give_grant: "INSERT INTO grants (id, session, token, expires_at, uses_left, body, sum)
         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
     use_grant: "UPDATE grants SET uses_left = uses_left - 1 WHERE id = ?1",
     revoke_grant: "DELETE FROM grants WHERE id = ?1",
     clear_grants: "DELETE FROM grants WHERE session = ?1",
-    open_session: "INSERT INTO sessions (id, principal, client, opened_at) VALUES (?1, ?2, ?3, ?4)
+    open_session: "INSERT INTO sessions (id, principal, client, opened_at, sum) VALUES (?1, ?2, ?3, ?4, ?5)
         ON CONFLICT (id) DO NOTHING",
     create_token: "INSERT INTO tokens (id, hash, created_at, revoked_at, body, sum) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
     revoke_token: "UPDATE tokens SET revoked_at = ?2 WHERE id = ?1 AND revoked_at IS NULL",
@@ -129,8 +131,10 @@ impl Statements<'_> {
         for grant in &staged.grants {
             self.write_grant(grant)?;
         }
-        if let Some(SessionRow { id, principal, client, opened_at }) = &staged.session {
-            self.open_session.execute(params![id.as_str(), principal.as_str(), client, millis(*opened_at)])?;
+        if let Some(session) = &staged.session {
+            let SessionRow { id, principal, client, opened_at } = session;
+            let (opened_at, sum) = (millis(*opened_at), session_sum(session));
+            self.open_session.execute(params![id.as_str(), principal.as_str(), client, opened_at, sum])?;
         }
         for token in &staged.tokens {
             self.write_token(token)?;
@@ -146,7 +150,10 @@ impl Statements<'_> {
     }
 
     fn check_journal(&mut self, journal: &StagedJournal) -> Result<Option<Place>, Fault> {
-        let read = |row: &Row<'_>| Ok((row.get::<_, i64>(1)?, Place { no: row.get(0)?, status: row.get(2)? }));
+        let read = |row: &Row<'_>| {
+            let place = Place { no: row.get(1)?, status: row.get(2)?, session: row.get(3)? };
+            Ok((row.get::<_, i64>(0)?, place))
+        };
         let found = self.find_execution.query_row([journal.execution], read).optional()?;
         let version = found.as_ref().map_or(0, |(version, _)| *version);
         if version != integer(journal.expected) {
@@ -182,18 +189,18 @@ impl Statements<'_> {
         }
         let mut open = 0;
         for elicitation in &journal.opened {
-            self.insert_elicitation(no, elicitation)?;
-            open += i64::from(elicitation.decision.is_none());
+            open += self.insert_elicitation(no, elicitation)?;
         }
         for (id, decision) in &journal.decided {
-            if self.decide_elicitation.execute(params![id, no, decision.text, decision.sum])? == 0 {
+            if !self.decide(no, id, decision)? {
                 let id = ElicitationId::of_blob(*id);
                 return refuse(StoreError::Corrupt(format!("{id} is not open in {}", journal.row.id)));
             }
             open -= 1;
         }
         if open != 0 {
-            self.count_pending.execute([no, open])?;
+            let session = place.map_or(journal.row.session.as_str(), |place| &place.session);
+            self.count_pending.execute(params![session, open])?;
         }
         Ok(())
     }
@@ -204,20 +211,21 @@ impl Statements<'_> {
             journal.execution,
             version,
             kind_text(row.kind),
-            row.status.as_str(),
+            status_letter(row.status),
             row.session.as_str(),
             row.requester.as_str(),
             row.tool.as_ref().map(|tool| tool.as_str()),
             row.key,
             millis(row.created_at),
             millis(row.updated_at),
+            journal.sum,
         ])?)
     }
 
     /// What an execution is (kind, session, requester, key, age) never changes; how far it got does.
     fn update_execution(&mut self, place: &Place, version: i64, row: &ExecutionRow) -> Result<i64, Fault> {
         let (no, updated_at) = (place.no, millis(row.updated_at));
-        let (tool, status) = (row.tool.as_ref().map(|tool| tool.as_str()), row.status.as_str());
+        let (tool, status) = (row.tool.as_ref().map(|tool| tool.as_str()), status_letter(row.status));
         if status == place.status {
             self.advance_execution.execute(params![no, version, tool, updated_at])?;
         } else {
@@ -226,21 +234,30 @@ impl Statements<'_> {
         Ok(no)
     }
 
-    fn insert_elicitation(&mut self, execution: i64, staged: &StagedElicitation) -> Result<(), Fault> {
+    /// How many more are open.
+    fn insert_elicitation(&mut self, execution: i64, staged: &StagedElicitation) -> Result<i64, Fault> {
         let StagedElicitation { id, asked_at, expires_at, digest, body, decision } = staged;
-        let (decision, decision_sum) = (decision.as_ref().map(|d| &d.text), decision.as_ref().map(|d| d.sum));
-        self.insert_elicitation.execute(params![
-            id,
-            execution,
-            asked_at,
-            expires_at,
-            digest,
-            body.text,
-            body.sum,
-            decision,
-            decision_sum
-        ])?;
-        Ok(())
+        let row = params![id, execution, asked_at, expires_at, digest, body.text, body.sum];
+        let no = self.insert_elicitation.insert(row)?;
+        if let Some(decision) = decision {
+            self.insert_decision.execute(params![no, decision.text, decision.sum])?;
+            return Ok(0);
+        }
+        self.open_elicitation.execute(params![asked_at, id, no, expires_at])?;
+        Ok(1)
+    }
+
+    /// Whether it was open.
+    fn decide(&mut self, execution: i64, id: &Blob, decision: &Body) -> Result<bool, Fault> {
+        let read = |row: &Row<'_>| Ok((row.get::<_, i64>(0)?, row.get::<_, i64>(1)?));
+        let Some((no, asked_at)) = self.find_elicitation.query_row(params![id, execution], read).optional()? else {
+            return Ok(false);
+        };
+        if self.close_elicitation.execute(params![asked_at, id])? == 0 {
+            return Ok(false);
+        }
+        self.insert_decision.execute(params![no, decision.text, decision.sum])?;
+        Ok(true)
     }
 
     fn write_grant(&mut self, grant: &StagedGrant) -> Result<(), Fault> {

@@ -8,6 +8,7 @@ use std::fmt::{self, Write as _};
 
 use countersign_core::audit::AuditRecord;
 use countersign_core::digest::Digest;
+use countersign_core::elicitation::Elicitation;
 use countersign_core::event::{Event, Kind};
 use countersign_core::execution::Status;
 use countersign_core::grant::Grant;
@@ -97,15 +98,28 @@ pub(crate) struct Body {
 }
 
 impl Body {
-    /// The value's stored form.
-    pub(crate) fn of(value: &impl Serialize) -> Result<Self, StoreError> {
+    /// The value's stored form. The place is a number stored in another column, which the checksum covers too.
+    pub(crate) fn of(value: &impl Serialize, place: i64) -> Result<Self, StoreError> {
         let text = serde_json::to_string(value).map_err(|e| StoreError::Corrupt(format!("cannot be stored: {e}")))?;
-        Ok(Self { sum: checksum(text.as_bytes()), text })
+        Ok(Self { sum: checksum(text.as_bytes(), place), text })
     }
 }
 
+/// The checksum of what never changes about an execution.
+pub(crate) fn execution_sum(id: Blob, row: &ExecutionRow) -> i64 {
+    let ExecutionRow { kind, session, requester, key, created_at, .. } = row;
+    let facts = format!("{} {session} {requester} {key:?} {}", kind_text(*kind), u128::from_be_bytes(id));
+    checksum(facts.as_bytes(), millis(*created_at))
+}
+
+/// The checksum of a session.
+pub(crate) fn session_sum(row: &SessionRow) -> i64 {
+    let facts = format!("{} {} {}", row.id, row.principal, row.client);
+    checksum(facts.as_bytes(), millis(row.opened_at))
+}
+
 /// A checksum against accidents. Every step is a bijection, so that a change within one word never goes unnoticed.
-pub(crate) fn checksum(bytes: &[u8]) -> i64 {
+fn checksum(bytes: &[u8], place: i64) -> i64 {
     const ODD: u64 = 0x9e37_79b9_7f4a_7c15;
     let step = |sum: u64, word: [u8; 8]| {
         let mixed = (sum ^ u64::from_le_bytes(word)).wrapping_mul(ODD);
@@ -114,7 +128,8 @@ pub(crate) fn checksum(bytes: &[u8]) -> i64 {
     let (words, rest) = bytes.as_chunks::<8>();
     let mut last = [0; 8];
     last[..rest.len()].copy_from_slice(rest);
-    let sum = words.iter().fold(bytes.len() as u64, |sum, word| step(sum, *word));
+    let first = step(bytes.len() as u64, place.to_le_bytes());
+    let sum = words.iter().fold(first, |sum, word| step(sum, *word));
     step(sum, last).cast_signed()
 }
 
@@ -139,13 +154,27 @@ pub(crate) fn kind_text(kind: Kind) -> &'static str {
     }
 }
 
-/// A value from its checked text in two neighbouring columns.
-pub(crate) fn body<T: DeserializeOwned>(row: &Row<'_>, column: usize, what: &str) -> Result<T, Fault> {
-    let text = text(row, column)?;
-    if row.get::<_, i64>(column + 1)? != checksum(text.as_bytes()) {
-        return Err(Fault::unreadable(format!("{what} was changed since it was written")));
+/// The stored letter for a status: all of one length, so that a row keeps its size.
+pub(crate) fn status_letter(status: Status) -> &'static str {
+    match status {
+        Status::Running => "r",
+        Status::Waiting => "w",
+        Status::InDoubt => "d",
+        Status::Succeeded => "s",
+        Status::Failed => "f",
+        Status::Cancelled => "c",
     }
+}
+
+/// A value from its text and checksum in two neighbouring columns.
+fn body<T: DeserializeOwned>(row: &Row<'_>, column: usize, place: i64, what: &str) -> Result<T, Fault> {
+    let text = text(row, column)?;
+    holds(row.get::<_, i64>(column + 1)? == checksum(text.as_bytes(), place), what)?;
     serde_json::from_str(text).map_err(|e| Fault::unreadable(format!("{what}: {e}")))
+}
+
+fn holds(unchanged: bool, what: &str) -> Result<(), Fault> {
+    if unchanged { Ok(()) } else { Err(Fault::unreadable(format!("{what} was changed since it was written"))) }
 }
 
 /// An id from its column.
@@ -153,13 +182,15 @@ pub(crate) fn id<T: Stored>(row: &Row<'_>, column: usize) -> Result<T, Fault> {
     Ok(T::of_blob(row.get(column)?))
 }
 
-/// `no`-less columns of `executions`, in the order that [`execution_row`] reads.
-pub(crate) const EXECUTION_COLUMNS: &str = "id, kind, status, session, requester, tool, key, created_at, updated_at";
+/// Columns of `executions`, in the order that [`execution_row`] reads.
+pub(crate) const EXECUTION_COLUMNS: &str =
+    "id, kind, status, session, requester, tool, key, created_at, updated_at, sum";
 
 /// An execution, from [`EXECUTION_COLUMNS`].
 pub(crate) fn execution_row(row: &Row<'_>) -> Result<ExecutionRow, Fault> {
-    Ok(ExecutionRow {
-        id: id(row, 0)?,
+    let bits: Blob = row.get(0)?;
+    let execution = ExecutionRow {
+        id: ExecutionId::of_blob(bits),
         kind: kind(text(row, 1)?)?,
         status: status(text(row, 2)?)?,
         session: parsed(text(row, 3)?, SessionId::parse)?,
@@ -168,52 +199,62 @@ pub(crate) fn execution_row(row: &Row<'_>) -> Result<ExecutionRow, Fault> {
         key: row.get(6)?,
         created_at: timestamp(row.get(7)?)?,
         updated_at: timestamp(row.get(8)?)?,
-    })
+    };
+    holds(row.get::<_, i64>(9)? == execution_sum(bits, &execution), "an execution")?;
+    Ok(execution)
 }
 
-/// Columns of `elicitations e JOIN executions x`, in the order that [`elicitation_row`] reads.
+/// Columns of `elicitations e`, its execution `x` and its decision `d`, in the order that [`elicitation_row`] reads.
 pub(crate) const ELICITATION_COLUMNS: &str =
-    "e.body, e.sum, e.decision, e.decision_sum, x.id, x.session, x.requester, e.asked_at";
+    "e.body, e.sum, d.body, d.sum, x.id, x.session, x.requester, e.asked_at, e.expires_at, e.digest";
 
 /// An elicitation, from [`ELICITATION_COLUMNS`].
 pub(crate) fn elicitation_row(row: &Row<'_>) -> Result<ElicitationRow, Fault> {
+    let asked_at: i64 = row.get(7)?;
+    let elicitation: Elicitation = body(row, 0, asked_at, "an elicitation")?;
+    let (expires_at, digest) = (row.get::<_, i64>(8)?, row.get::<_, [u8; 32]>(9)?);
+    holds((expires_at, &digest) == (millis(elicitation.expires_at), elicitation.digest.as_bytes()), "an elicitation")?;
     let decided = optional_text(row, 2)?.is_some();
     Ok(ElicitationRow {
-        elicitation: body(row, 0, "an elicitation")?,
+        elicitation,
         execution: id(row, 4)?,
         session: parsed(text(row, 5)?, SessionId::parse)?,
         requester: parsed(text(row, 6)?, PrincipalId::parse)?,
-        asked_at: timestamp(row.get(7)?)?,
-        decision: decided.then(|| body(row, 2, "a decision")).transpose()?,
+        asked_at: timestamp(asked_at)?,
+        decision: decided.then(|| body(row, 2, 0, "a decision")).transpose()?,
     })
 }
 
-/// A journal's event, from `body, sum`.
+/// A journal's event, from `seq, body, sum`, beginning with a column.
 pub(crate) fn event(row: &Row<'_>, column: usize) -> Result<Event, Fault> {
-    body(row, column, "a journal's event")
+    body(row, column + 1, row.get(column)?, "a journal's event")
 }
 
-/// A grant, from `body, sum, uses_left`.
+/// A grant, from `body, sum, uses_left, expires_at`.
 pub(crate) fn grant(row: &Row<'_>) -> Result<Grant, Fault> {
-    let given: Grant = body(row, 0, "a grant")?;
+    let given: Grant = body(row, 0, 0, "a grant")?;
+    holds(row.get::<_, Option<i64>>(3)? == given.expires_at.map(millis), "a grant")?;
     Ok(Grant { uses_left: row.get(2)?, ..given })
 }
 
-/// A token, from `body, sum, revoked_at`.
+/// A token, from `body, sum, revoked_at, hash`.
 pub(crate) fn token(row: &Row<'_>) -> Result<TokenRow, Fault> {
-    let created: TokenRow = body(row, 0, "a token")?;
+    let created: TokenRow = body(row, 0, 0, "a token")?;
+    holds(row.get::<_, [u8; 32]>(3)? == *created.hash.as_bytes(), "a token")?;
     let revoked_at = row.get::<_, Option<i64>>(2)?.map(timestamp).transpose()?;
     Ok(TokenRow { revoked_at, ..created })
 }
 
-/// A session, from `id, principal, client, opened_at`.
+/// A session, from `id, principal, client, opened_at, sum`.
 pub(crate) fn session(row: &Row<'_>) -> Result<SessionRow, Fault> {
-    Ok(SessionRow {
+    let session = SessionRow {
         id: parsed(text(row, 0)?, SessionId::parse)?,
         principal: parsed(text(row, 1)?, PrincipalId::parse)?,
         client: row.get(2)?,
         opened_at: timestamp(row.get(3)?)?,
-    })
+    };
+    holds(row.get::<_, i64>(4)? == session_sum(&session), "a session")?;
+    Ok(session)
 }
 
 /// An audit record, from `seq, entry, prev, hash`.
@@ -259,7 +300,7 @@ fn kind(text: &str) -> Result<Kind, Fault> {
 fn status(text: &str) -> Result<Status, Fault> {
     use Status::{Cancelled, Failed, InDoubt, Running, Succeeded, Waiting};
     let all = [Running, Waiting, InDoubt, Succeeded, Failed, Cancelled];
-    all.into_iter().find(|s| s.as_str() == text).ok_or_else(|| Fault::unreadable(format!("the status {text:?}")))
+    all.into_iter().find(|s| status_letter(*s) == text).ok_or_else(|| Fault::unreadable(format!("the status {text:?}")))
 }
 
 #[cfg(test)]
@@ -291,16 +332,17 @@ mod tests {
     #[test]
     fn the_checksum_is_what_earlier_builds_wrote_and_notices_every_single_byte() {
         let text = br#"{"v":1,"at":1700000000000,"event":{"finished":{}}}"#;
-        let sum = checksum(text);
-        assert_eq!(sum, 3_300_725_996_993_844_612, "stored data would become unreadable");
+        let sum = checksum(text, 7);
+        assert_eq!(sum, 8_481_799_627_360_204_425, "stored data would become unreadable");
         for at in 0..text.len() {
             for flip in 1..=255 {
                 let mut changed = *text;
                 changed[at] ^= flip;
-                assert_ne!(checksum(&changed), sum);
+                assert_ne!(checksum(&changed, 7), sum);
             }
         }
-        assert_ne!(checksum(&text[..text.len() - 1]), sum);
-        assert_ne!(checksum(&[text.as_slice(), b"\0"].concat()), sum);
+        assert_ne!(checksum(&text[..text.len() - 1], 7), sum);
+        assert_ne!(checksum(&[text.as_slice(), b"\0"].concat(), 7), sum);
+        assert_ne!(checksum(text, 8), sum);
     }
 }

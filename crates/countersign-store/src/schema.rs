@@ -24,20 +24,23 @@ pub(crate) enum MigrationError {
 }
 
 /// Rows are found by number (`no`), given in order of arrival, so that what is new lies together and one transaction
-/// touches few pages; the random ids only lead there. An elicitation's session and requester are its execution's.
+/// touches few pages; the random ids only lead there. For the same reason what is written once (events, questions,
+/// decisions, audit records) is only ever appended, and what changes (where an execution stands, which questions are open)
+/// is small and keeps its size. An elicitation's session and requester are its execution's.
 const FIRST: &str = "
 CREATE TABLE executions (
     no INTEGER PRIMARY KEY,
     id BLOB NOT NULL,
     version INTEGER NOT NULL,
     kind TEXT NOT NULL,
-    status TEXT NOT NULL,
+    status TEXT NOT NULL, -- one letter: running, waiting, (in) doubt, succeeded, failed, cancelled
     session TEXT NOT NULL,
     requester TEXT NOT NULL,
     tool TEXT,
     key TEXT,
     created_at INTEGER NOT NULL,
-    updated_at INTEGER NOT NULL
+    updated_at INTEGER NOT NULL,
+    sum INTEGER NOT NULL -- over what never changes: id, kind, session, requester, key, created_at
 ) STRICT;
 CREATE UNIQUE INDEX executions_by_id ON executions (id);
 CREATE UNIQUE INDEX executions_by_key ON executions (requester, key) WHERE key IS NOT NULL;
@@ -46,12 +49,13 @@ CREATE INDEX executions_by_status ON executions (status, created_at, id);
 CREATE INDEX executions_by_requester ON executions (requester, created_at, id);
 
 CREATE TABLE journal (
+    no INTEGER PRIMARY KEY,
     execution INTEGER NOT NULL,
     seq INTEGER NOT NULL,
     body TEXT NOT NULL,
-    sum INTEGER NOT NULL,
-    PRIMARY KEY (execution, seq)
-) STRICT, WITHOUT ROWID;
+    sum INTEGER NOT NULL
+) STRICT;
+CREATE UNIQUE INDEX journal_by_execution ON journal (execution, seq);
 
 CREATE TABLE elicitations (
     no INTEGER PRIMARY KEY,
@@ -61,16 +65,28 @@ CREATE TABLE elicitations (
     expires_at INTEGER NOT NULL,
     digest BLOB NOT NULL,
     body TEXT NOT NULL,
-    sum INTEGER NOT NULL,
-    decision TEXT,
-    decision_sum INTEGER
+    sum INTEGER NOT NULL
 ) STRICT;
 CREATE UNIQUE INDEX elicitations_by_id ON elicitations (id);
 CREATE INDEX elicitations_by_execution ON elicitations (execution);
 CREATE INDEX elicitations_by_digest ON elicitations (digest);
 CREATE INDEX elicitations_by_age ON elicitations (asked_at, id);
-CREATE INDEX open_by_age ON elicitations (asked_at, id) WHERE decision IS NULL;
-CREATE INDEX open_by_expiry ON elicitations (expires_at) WHERE decision IS NULL;
+
+-- Those without a decision, which have no row in `decisions`.
+CREATE TABLE open_elicitations (
+    asked_at INTEGER NOT NULL,
+    id BLOB NOT NULL,
+    no INTEGER NOT NULL,
+    expires_at INTEGER NOT NULL,
+    PRIMARY KEY (asked_at, id)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX open_by_expiry ON open_elicitations (expires_at);
+
+CREATE TABLE decisions (
+    elicitation INTEGER PRIMARY KEY,
+    body TEXT NOT NULL,
+    sum INTEGER NOT NULL
+) STRICT;
 
 -- How many elicitations of a session are open: counting them would cost more with each that waits.
 CREATE TABLE pending (
@@ -95,7 +111,8 @@ CREATE TABLE sessions (
     id TEXT PRIMARY KEY,
     principal TEXT NOT NULL,
     client TEXT NOT NULL,
-    opened_at INTEGER NOT NULL
+    opened_at INTEGER NOT NULL,
+    sum INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
 
 CREATE TABLE tokens (

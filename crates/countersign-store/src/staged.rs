@@ -9,7 +9,7 @@ use countersign_kernel::ports::{
 };
 use countersign_sdk::SessionId;
 
-use crate::rows::{Blob, Body, Stored as _, millis};
+use crate::rows::{Blob, Body, Stored as _, execution_sum, millis};
 
 /// A [`Write`], with everything in its stored form.
 #[derive(Debug)]
@@ -30,6 +30,7 @@ pub(crate) struct StagedJournal {
     pub(crate) expected: u64,
     pub(crate) events: Vec<Body>,
     pub(crate) row: ExecutionRow,
+    pub(crate) sum: i64,
     pub(crate) opened: Vec<StagedElicitation>,
     pub(crate) decided: Vec<(Blob, Body)>,
 }
@@ -98,14 +99,16 @@ impl Staged {
 impl StagedJournal {
     fn of(write: JournalWrite) -> Result<Self, StoreError> {
         let JournalWrite { expected, events, row, opened, decided } = write;
+        let (execution, first) = (row.id.blob(), i64::try_from(expected).unwrap_or(i64::MAX));
         Ok(Self {
-            execution: row.id.blob(),
+            sum: execution_sum(execution, &row),
+            execution,
             expected,
-            events: events.iter().map(Body::of).collect::<Result<_, _>>()?,
+            events: (first..).zip(&events).map(|(seq, event)| Body::of(event, seq)).collect::<Result<_, _>>()?,
             opened: opened.iter().map(|asked| StagedElicitation::of(asked, &row)).collect::<Result<_, _>>()?,
             decided: decided
                 .iter()
-                .map(|(id, decision)| Ok((id.blob(), Body::of(decision)?)))
+                .map(|(id, decision)| Ok((id.blob(), Body::of(decision, 0)?)))
                 .collect::<Result<_, StoreError>>()?,
             row,
         })
@@ -124,8 +127,8 @@ impl StagedElicitation {
             asked_at: millis(asked.asked_at),
             expires_at: millis(asked.elicitation.expires_at),
             digest: *asked.elicitation.digest.as_bytes(),
-            body: Body::of(&asked.elicitation)?,
-            decision: asked.decision.as_ref().map(Body::of).transpose()?,
+            body: Body::of(&asked.elicitation, millis(asked.asked_at))?,
+            decision: asked.decision.as_ref().map(|decision| Body::of(decision, 0)).transpose()?,
         })
     }
 }
@@ -138,7 +141,7 @@ impl StagedGrant {
                 token: grant.token.map(|token| token.blob()),
                 expires_at: grant.expires_at.map(millis),
                 uses_left: grant.uses_left,
-                body: Body::of(&grant)?,
+                body: Body::of(&grant, 0)?,
                 session: grant.session,
             },
             GrantWrite::Use { id, now } => Self::Use { id, blob: id.blob(), now: millis(now) },
@@ -156,7 +159,7 @@ impl StagedToken {
                 hash: *row.hash.as_bytes(),
                 created_at: millis(row.created_at),
                 revoked_at: row.revoked_at.map(millis),
-                body: Body::of(row)?,
+                body: Body::of(row, 0)?,
             },
             TokenWrite::Revoke { id, at } => Self::Revoke { id: id.blob(), at: millis(*at) },
         })

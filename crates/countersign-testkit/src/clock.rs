@@ -41,11 +41,15 @@ impl TestClock {
         life.since = Some(Instant::now());
     }
 
-    /// Ends a process's stretch; `down_ms` pass before the next begins.
-    pub fn end_life(&self, down_ms: u64) {
+    /// Ends a process's stretch. To be called inside its runtime: outside, its time means nothing.
+    pub fn end_life(&self) {
         let mut life = self.inner.life.lock().unwrap_or_else(PoisonError::into_inner);
-        let ran = life.since.take().map_or(0, elapsed_ms);
-        life.base_ms += ran + down_ms;
+        life.base_ms += life.since.take().map_or(0, elapsed_ms);
+    }
+
+    /// Time passes while no process runs.
+    pub fn pass(&self, ms: u64) {
+        self.inner.life.lock().unwrap_or_else(PoisonError::into_inner).base_ms += ms;
     }
 
     /// Makes the clock jump, forwards or back.

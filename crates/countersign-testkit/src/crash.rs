@@ -92,13 +92,13 @@ fn run(scenario: &Scenario, deaths: Deaths, report: &mut Report) -> (u64, u64) {
         world.ledger.crash_at(at);
     }
     process(&world, &history, scenario, &first);
-    world.clock.end_life(1_000);
+    world.clock.pass(1_000);
     let second = match deaths.recovery {
         Some((n, fault)) => Faults::at(n, fault),
         None => Faults::none(),
     };
     process(&world, &history, scenario, &second);
-    world.clock.end_life(1_000);
+    world.clock.pass(1_000);
     let found = bring_to_rest(&world, &history, scenario, report);
     report.violations.extend(found.into_iter().map(|v| format!("{deaths:?}: {v}")));
     report.runs += 1;
@@ -122,10 +122,12 @@ fn process(world: &World, history: &History, scenario: &Scenario, faults: &Fault
             tokio::time::sleep(Duration::from_secs(70)).await;
         };
         tokio::select! {
+            biased;
             () = life => {}
             () = faults.until_crashed() => {}
             () = world.ledger.crashed() => {}
         }
+        world.clock.end_life();
     });
 }
 

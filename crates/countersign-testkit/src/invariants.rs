@@ -119,7 +119,7 @@ impl Found {
                 self.add("R1", id, "it started on a decision that is no fitting approval".into());
             }
         }
-        if approved && started.at >= question.expires_at {
+        if approved && question.authorises() && started.at >= question.expires_at {
             self.add("R1", id, "it started on an expired approval".into());
         }
         if let Decider::Person { principal, .. } = &decision.by

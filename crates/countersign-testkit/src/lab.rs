@@ -298,6 +298,7 @@ fn slow(ledger: &Ledger) -> Tool {
             let ledger = ledger.clone();
             async move {
                 tokio::select! {
+                    biased;
                     () = tokio::time::sleep(Duration::from_millis(input.ms)) => {}
                     () = ctx.cancelled() => return Err(ToolError::new("Stopped before the effect.")),
                 }

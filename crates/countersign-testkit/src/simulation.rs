@@ -51,7 +51,7 @@ fn schedule(seed: u64) -> (Vec<String>, World) {
     for _ in 0..lives {
         let faults = any_faults(&mut chance);
         hung.extend(life(&world, &history, &mut chance, &faults));
-        world.clock.end_life(chance.below(3_000));
+        world.clock.pass(chance.below(3_000));
     }
     hung.extend(last_life(&world, &history, &mut chance));
     (hung, world)
@@ -83,11 +83,14 @@ fn life(world: &World, history: &History, chance: &mut Chance, faults: &Faults) 
                 make_a_move(&gateway, world, history, chance).await;
             }
         };
-        tokio::select! {
+        let hung = tokio::select! {
+            biased;
             () = moves => None,
             () = faults.until_crashed() => None,
             () = tokio::time::sleep(LONGEST_LIFE) => Some("liveness: a process hung".to_owned()),
-        }
+        };
+        world.clock.end_life();
+        hung
     })
 }
 

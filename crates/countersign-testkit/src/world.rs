@@ -77,7 +77,8 @@ impl World {
         in_a_process(async {
             let builder = build(self.builder(Arc::new(self.disk.clone())));
             let lived = life(self.start_with(builder).await).await;
-            self.clock.end_life(1_000);
+            self.clock.end_life();
+            self.clock.pass(1_000);
             lived
         })
     }

@@ -50,7 +50,7 @@ impl App {
         let environment = Environment::of_process();
         let format = if cli.shared.json { Format::Json } else { Format::Text };
         let screen = Screen::of_process(format, &environment);
-        let invocation = Invocation::of(words.first().map(OsString::as_os_str), &cli.shared);
+        let invocation = Invocation::of(&words, &cli.shared);
         let exit = self.run_in(cli, environment, screen, invocation).unwrap_or_else(|error| tell(&error, screen));
         exit.into()
     }

@@ -2,21 +2,25 @@
 //!
 //! Promise: a command that a hint names reaches the same data folder, configuration and tools as the one that hints.
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::path::Path;
 
 use crate::args::Shared;
 
-/// The program's name and the shared flags it was given.
+/// The program's name, the shared flags it was given, and everything else.
 #[derive(Debug, Clone)]
 pub(crate) struct Invocation {
     words: Vec<String>,
+    whole: Vec<String>,
 }
 
 impl Invocation {
-    pub(crate) fn of(program: Option<&OsStr>, shared: &Shared) -> Self {
-        let name = program.map(Path::new).and_then(Path::file_name).map(OsStr::to_string_lossy);
-        let mut words = vec![name.map_or_else(|| "countersign".into(), |name| quoted(&name))];
+    pub(crate) fn of(line: &[OsString], shared: &Shared) -> Self {
+        let name = line.first().map(Path::new).and_then(Path::file_name).map(OsStr::to_string_lossy);
+        let name = name.map_or_else(|| "countersign".into(), |name| quoted(&name));
+        let rest = line.iter().skip(1).map(|word| quoted(&word.to_string_lossy()));
+        let whole = std::iter::once(name.clone()).chain(rest).collect();
+        let mut words = vec![name];
         if shared.demo {
             words.push("--demo".into());
         }
@@ -25,7 +29,7 @@ impl Invocation {
                 words.extend([flag.to_owned(), quoted(&value.to_string_lossy())]);
             }
         }
-        Self { words }
+        Self { words, whole }
     }
 
     /// A command line of this program.
@@ -35,12 +39,21 @@ impl Invocation {
 
     /// The same, with the demo tools.
     pub(crate) fn command_with_demo(&self, rest: &str) -> String {
-        let mut words = self.words.clone();
-        if !words.iter().any(|word| word == "--demo") {
-            words.insert(1, "--demo".into());
-        }
-        format!("{} {rest}", words.join(" "))
+        format!("{} {rest}", with_demo(&self.words))
     }
+
+    /// This very command line, with the demo tools.
+    pub(crate) fn again_with_demo(&self) -> String {
+        with_demo(&self.whole)
+    }
+}
+
+fn with_demo(words: &[String]) -> String {
+    let mut words = words.to_vec();
+    if !words.iter().any(|word| word == "--demo") {
+        words.insert(1, "--demo".into());
+    }
+    words.join(" ")
 }
 
 /// A word as a POSIX shell would take it back.
@@ -56,10 +69,12 @@ mod tests {
     #[test]
     fn hints_carry_the_flags_that_were_given() {
         let shared = Shared { data_dir: Some("/tmp/my data".into()), demo: true, ..Shared::default() };
-        let invocation = Invocation::of(Some(OsStr::new("/usr/bin/gate")), &shared);
+        let line = ["/usr/bin/gate", "call", "a.b", "{}"].map(OsString::from);
+        let invocation = Invocation::of(&line, &shared);
         assert_eq!(invocation.command("inbox"), "gate --demo --data-dir '/tmp/my data' inbox");
         assert_eq!(invocation.command_with_demo("inbox"), invocation.command("inbox"));
-        let bare = Invocation::of(None, &Shared::default());
+        assert_eq!(invocation.again_with_demo(), "gate --demo call a.b '{}'");
+        let bare = Invocation::of(&[], &Shared::default());
         assert_eq!(bare.command_with_demo("inbox"), "countersign --demo inbox");
     }
 

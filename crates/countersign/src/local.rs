@@ -32,12 +32,13 @@ pub(crate) struct Setup {
     pub(crate) invocation: Invocation,
 }
 
-/// A running gateway and who acts on it.
+/// A running gateway, who acts on it, and where to write.
 pub(crate) struct Local {
     pub(crate) gateway: Gateway,
+    pub(crate) screen: Screen,
+    pub(crate) invocation: Invocation,
     agent: Caller,
     operator: Caller,
-    screen: Screen,
 }
 
 impl Setup {
@@ -46,8 +47,21 @@ impl Setup {
         self.plugins.iter().flat_map(Plugin::tools).map(|tool| tool.definition().path.clone()).collect()
     }
 
-    /// Starts a gateway on an open folder, unless that would end what an earlier process left behind.
-    pub(crate) async fn start(self, folder: &DataFolder) -> anyhow::Result<(Local, Invocation)> {
+    /// Does something with a gateway on an open folder. However that ends, handlers that run come to their end first:
+    /// leaving earlier would leave them in doubt.
+    pub(crate) async fn with_gateway<T>(
+        self,
+        folder: &DataFolder,
+        work: impl AsyncFnOnce(&Local) -> anyhow::Result<T>,
+    ) -> anyhow::Result<T> {
+        let local = self.start(folder).await?;
+        let result = work(&local).await;
+        local.close().await;
+        result
+    }
+
+    /// Starts a gateway, unless that would end what an earlier process left behind.
+    async fn start(self, folder: &DataFolder) -> anyhow::Result<Local> {
         let stranded = folder.stranded(&self.paths()).await?;
         if let Some(first) = stranded.first() {
             let tool = first.tool.as_ref().map(ToString::to_string).unwrap_or_default();
@@ -65,13 +79,13 @@ impl Setup {
             builder = builder.plugin(plugin);
         }
         let gateway = builder.start().await.map_err(not_started)?;
-        let local = Local {
+        Ok(Local {
             gateway,
+            screen: self.screen,
+            invocation: self.invocation,
             agent: Principal::agent("local-agent")?.into(),
             operator: Principal::admin("local-operator")?.into(),
-            screen: self.screen,
-        };
-        Ok((local, self.invocation))
+        })
     }
 }
 
@@ -115,8 +129,7 @@ impl Local {
         result.ok_or_else(|| Problem::new("not_found", format!("there is no execution {id}")).into())
     }
 
-    /// Lets handlers that still run come to their end: leaving earlier would leave them in doubt.
-    pub(crate) async fn close(self) {
+    async fn close(self) {
         let closing = self.gateway.close(LAST_HANDLERS);
         tokio::pin!(closing);
         if tokio::time::timeout(SAY_SO_AFTER, &mut closing).await.is_err() {
@@ -129,7 +142,7 @@ impl Local {
 /// What to do where a tool is not registered.
 pub(crate) fn missing_tool_hint(tool: &str, invocation: &Invocation) -> String {
     if crate::demo::owns(tool) {
-        return format!("It is a demo tool: say --demo, as in `{}`.", invocation.command_with_demo("…"));
+        return format!("It is a demo tool, and they are here only with --demo: `{}`", invocation.again_with_demo());
     }
     "Run this with the program that has the tool's plugin; nothing was changed.".to_owned()
 }

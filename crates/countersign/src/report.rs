@@ -89,8 +89,14 @@ pub(crate) fn question(elicitation: &Elicitation, paint: Paint) -> String {
         AskKind::Form { .. } => "asks for an answer",
     };
     let left = SystemClock.now().until(elicitation.expires_at);
+    let form = match &elicitation.kind {
+        AskKind::Form { schema } if !elicitation.authorises() => {
+            format!("  form\n{}", shown::json_block(&schema.as_value()["properties"], "  ", paint))
+        }
+        _ => String::new(),
+    };
     format!(
-        "{} {wants}\n  message\n{}  why       {}\n  arguments\n{}  expires   in {}\n",
+        "{} {wants}\n  message\n{}{form}  why       {}\n  arguments\n{}  expires   in {}\n",
         paint.bold(elicitation.tool.as_str()),
         shown::block(&elicitation.message, "  ", paint),
         shown::line(&elicitation.because),
@@ -103,6 +109,7 @@ pub(crate) fn question(elicitation: &Elicitation, paint: Paint) -> String {
 pub(crate) fn receipt(receipt: &Receipt, elicitation: &Elicitation, paint: Paint) -> String {
     let what = elicitation.tool.as_str();
     match receipt.decision.outcome {
+        Outcome::Approved if !elicitation.authorises() => format!("{} {what}", paint.green("Answered.")),
         Outcome::Approved => format!("{} {what}", paint.green("Approved.")),
         Outcome::Denied => format!("{} {what}", paint.red("Denied.")),
         Outcome::Cancelled => format!("{} {what}", paint.yellow("Closed without an answer.")),

@@ -40,6 +40,11 @@ impl HeldStore {
         self.mode.send_replace(Mode::Hold);
     }
 
+    /// Lets them go.
+    pub(crate) fn go_on(&self) {
+        self.mode.send_replace(Mode::Pass);
+    }
+
     /// Lets them go; the first of them is refused, as by a medium that failed.
     pub(crate) fn refuse_one_and_go_on(&self) {
         self.mode.send_replace(Mode::RefuseOne);

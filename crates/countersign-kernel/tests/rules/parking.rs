@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use countersign_core::execution::Status;
 use countersign_kernel::{Answer, CallRequest, Patience, Target};
+use countersign_sdk::{Ctx, Plugin, Tool, ToolError};
+use countersign_testkit::lab::{Done, Nothing, happen};
 use countersign_testkit::world::{InTests, World, ann, bob, fill, request, says, yes};
 use serde_json::json;
 
@@ -111,9 +113,49 @@ async fn two_questions_are_answered_a_day_apart_and_the_effect_comes_once() {
     assert_eq!(world.ledger.effects().len(), 1);
 }
 
-/// The execution is about to be parked while one decision fails and the next is already waiting for its turn.
+/// A tool that asks, and records a step while it waits.
+fn busy(world: &World) -> Plugin {
+    let ledger = world.ledger.clone();
+    let tool = Tool::new("own.busy").name("Busy").describe("Works while it waits.").handler(move |ctx: Ctx, _: Nothing| {
+        let ledger = ledger.clone();
+        async move {
+            let meanwhile = async {
+                tokio::time::sleep(Duration::from_secs(29)).await;
+                ctx.step("meanwhile", async || Ok(1)).await
+            };
+            let (yes, meanwhile) = tokio::join!(ctx.confirm("Go on?"), meanwhile);
+            if yes? && meanwhile? == 1 {
+                happen(&ctx, &ledger, "went on").await;
+            }
+            Ok::<_, ToolError>(Done { done: true })
+        }
+    });
+    Plugin::new("own", "Own", "Tools of this test.").tool(tool)
+}
+
+/// The execution is about to be parked: it waits for a write to end, and behind it a decision waits for its turn.
 #[tokio::test(start_paused = true)]
 async fn a_decision_that_arrives_in_the_moment_of_parking_is_not_lost() {
+    let world = World::new(1);
+    let store = HeldStore::new(world.disk.clone());
+    let gateway = world.start_with(world.builder(Arc::new(store.clone())).plugin(busy(&world))).await;
+    let waiting = gateway.ask("own.busy", json!({})).await.unwrap();
+    tokio::time::sleep(Duration::from_secs(28)).await;
+    store.hold();
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    let (decider, target) = (gateway.clone(), Target::Execution(waiting.execution));
+    let anns = tokio::spawn(async move { decider.decide(says(ann(), target, yes())).await });
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    store.go_on();
+    assert!(anns.await.unwrap().is_ok());
+    let end = tokio::time::timeout(Duration::from_secs(120), gateway.end_of(&waiting)).await.expect("it goes on");
+    assert!(end.success());
+    assert_eq!(world.ledger.effects().len(), 1);
+}
+
+/// The same, where the write that parking waits for is a decision that fails.
+#[tokio::test(start_paused = true)]
+async fn a_decision_that_fails_in_the_moment_of_parking_does_not_lose_the_next() {
     let world = World::new(1);
     let store = HeldStore::new(world.disk.clone());
     let gateway = world.start_with(world.builder(Arc::new(store.clone()))).await;

@@ -1,50 +1,49 @@
 //! `call`: one tool, the whole way.
 
 use countersign_kernel::{CallError, CallRequest, Catalog, Patience};
+use countersign_sdk::ToolPath;
 
 use super::input::{self, Place};
 use crate::args::CallArgs;
 use crate::data_folder::DataFolder;
 use crate::exit::{Exit, Problem};
 use crate::invocation::Invocation;
-use crate::local::{Setup, missing_tool_hint};
+use crate::local::{Local, Setup, missing_tool_hint};
 use crate::{report, terminal};
 
 pub(super) async fn run(setup: Setup, args: CallArgs) -> anyhow::Result<Exit> {
     let input = input::json(args.input.as_deref(), "the arguments")?;
-    let screen = setup.screen;
-    let asks = screen.can_ask() && !args.no_wait && input::place(args.input.as_deref()) == Place::Elsewhere;
+    let asks = setup.screen.can_ask() && !args.no_wait && input::place(args.input.as_deref()) == Place::Elsewhere;
     let folder = DataFolder::open(&setup.config.data_dir)?;
-    let (local, invocation) = setup.start(&folder).await?;
-    let request = CallRequest {
-        path: args.path,
-        args: input,
-        caller: local.agent().clone(),
-        session: local.open_session(&args.session).await?,
-        key: None,
-        patience: Patience::UntilPaused,
-    };
-    let mut result = local
-        .gateway
-        .call(request)
+    setup
+        .with_gateway(&folder, async |local| {
+            let request = CallRequest {
+                path: args.path.clone(),
+                args: input,
+                caller: local.agent().clone(),
+                session: local.open_session(&args.session).await?,
+                key: None,
+                patience: Patience::UntilPaused,
+            };
+            let called = local.gateway.call(request).await;
+            let mut result = called.map_err(|error| refused(error, &args.path, local))?;
+            if asks && result.paused().is_some() {
+                result = terminal::see_through(local, result).await?;
+            }
+            report::result(&result, local.screen, &local.invocation)
+        })
         .await
-        .map_err(|error| refused(error, local.gateway.catalog(), &invocation))?;
-    if asks && result.paused().is_some() {
-        result = terminal::see_through(&local, result, screen).await?;
-    }
-    local.close().await;
-    report::result(&result, screen, &invocation)
 }
 
 /// Why a call was not accepted, and what to do about it.
-fn refused(error: CallError, catalog: &Catalog, invocation: &Invocation) -> anyhow::Error {
-    let code = error.code();
+fn refused(error: CallError, path: &str, local: &Local) -> anyhow::Error {
+    let (code, invocation) = (error.code(), &local.invocation);
     match error {
-        CallError::ToolNotFound { path, .. } => not_found(&path, catalog, invocation).into(),
+        CallError::ToolNotFound { .. } => not_found(path, local.gateway.catalog(), invocation).into(),
         CallError::InvalidInput { violations } => {
             let lines: String = violations.iter().map(|v| format!("\n  {}", crate::shown::line(&v.to_string()))).collect();
             Problem::new(code, format!("the arguments do not fit:{lines}"))
-                .hint(format!("`{}` shows what the tool takes.", invocation.command("tools show PATH")))
+                .hint(format!("`{}` shows what the tool takes.", invocation.command(&format!("tools show {path}"))))
                 .into()
         }
         CallError::Gateway(error) => error.into(),
@@ -73,9 +72,12 @@ pub(super) fn not_found(path: &str, catalog: &Catalog, invocation: &Invocation) 
             let with_demo = invocation.command_with_demo("tools");
             problem.hint(format!("There are no tools at all. The demo has some: `{with_demo}`."))
         }
-        [] => problem.hint(format!("`{list}` lists what there is.")),
+        [] => match ToolPath::parse(path) {
+            Ok(_) => problem.hint(format!("`{list}` lists what there is.")),
+            Err(error) => problem.hint(format!("{error} `{list}` lists what there is.")),
+        },
         near => {
-            let names: Vec<&str> = near.iter().map(countersign_sdk::ToolPath::as_str).collect();
+            let names: Vec<&str> = near.iter().map(ToolPath::as_str).collect();
             problem.hint(format!("Did you mean {}? `{list}` lists what there is.", names.join(" or ")))
         }
     }

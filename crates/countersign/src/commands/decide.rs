@@ -30,44 +30,32 @@ pub(super) async fn approve(setup: Setup, args: ApproveArgs) -> anyhow::Result<E
             Filled::Left => return Ok(left(screen)),
         }
     }
-    let (local, invocation) = setup.start(&folder).await?;
     let remember = args.remember.map(Remember::from);
-    let answer = Answer::Approve { remember, data };
-    let receipt = match local.decide(target, answer, args.comment).await {
-        Ok(receipt) => receipt,
-        Err(error) => return Err(refused(error, &invocation)),
-    };
-    announce(&receipt, &told, remember, screen);
-    let result = local.until_paused(receipt.execution).await?;
-    local.close().await;
-    report::result(&result, screen, &invocation)
+    let decision = (Answer::Approve { remember, data }, args.comment);
+    setup.with_gateway(&folder, async |local| decide(local, target, decision, &told).await).await
 }
 
 pub(super) async fn deny(setup: Setup, args: DenyArgs) -> anyhow::Result<Exit> {
     let target = target(&args.id, &setup.invocation)?;
     let folder = DataFolder::open(&setup.config.data_dir)?;
     let told = decidable(&folder, target, &setup).await?;
-    let screen = setup.screen;
-    let (local, invocation) = setup.start(&folder).await?;
-    let receipt = match local.decide(target, Answer::Deny, args.reason).await {
-        Ok(receipt) => receipt,
-        Err(error) => return Err(refused(error, &invocation)),
-    };
-    announce(&receipt, &told, None, screen);
-    finish_denied(local, &receipt, screen, &invocation).await
+    let decision = (Answer::Deny, args.reason);
+    setup.with_gateway(&folder, async |local| decide(local, target, decision, &told).await).await?;
+    // A denial that was recorded is a success, whatever the execution makes of it.
+    Ok(Exit::Done)
 }
 
-/// A denial that was recorded is a success of `deny`, whatever the execution makes of it.
-async fn finish_denied(
-    local: Local,
-    receipt: &Receipt,
-    screen: Screen,
-    invocation: &Invocation,
+async fn decide(
+    local: &Local,
+    target: Target,
+    (answer, comment): (Answer, Option<String>),
+    told: &Told,
 ) -> anyhow::Result<Exit> {
+    let decided = local.decide(target, answer.clone(), comment).await;
+    let receipt = decided.map_err(|error| refused(error, &local.invocation))?;
+    announce(&receipt, told, &answer, local.screen);
     let result = local.until_paused(receipt.execution).await?;
-    local.close().await;
-    report::result(&result, screen, invocation)?;
-    Ok(Exit::Done)
+    report::result(&result, local.screen, &local.invocation)
 }
 
 /// The execution that is decided about, if this process can go on with it.
@@ -138,16 +126,18 @@ fn left(screen: Screen) -> Exit {
 }
 
 /// Says what was decided, and what it means for later calls.
-fn announce(receipt: &Receipt, told: &Told, remember: Option<Remember>, screen: Screen) {
+fn announce(receipt: &Receipt, told: &Told, answer: &Answer, screen: Screen) {
     let Some(asked) = told.execution.find(receipt.elicitation) else { return };
     if screen.format == Format::Json {
         return;
     }
     let elicitation = &asked.elicitation;
     screen.note(&report::receipt(receipt, elicitation, screen.err));
-    screen.note(&crate::shown::block(&elicitation.message, "  ", screen.err));
-    let yes = receipt.decision.outcome == countersign_sdk::Outcome::Approved && elicitation.kind == AskKind::Approval;
-    if yes && remember.unwrap_or(elicitation.remember) == Remember::Session {
+    screen.note(crate::shown::block(&elicitation.message, "  ", screen.err).trim_end());
+    if let Answer::Approve { remember, .. } = answer
+        && elicitation.kind == AskKind::Approval
+        && remember.unwrap_or(elicitation.remember) == Remember::Session
+    {
         let (tool, session) = (&elicitation.tool, told.execution.session());
         screen.note(&format!("Later calls of {tool} in {session} run without asking; --remember call would approve only this one."));
     }

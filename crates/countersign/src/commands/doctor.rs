@@ -17,6 +17,9 @@ use crate::screen::{Format, Paint, Screen};
 use crate::shown;
 use crate::span::span;
 
+/// The store's file; opening a folder without one would make it.
+const DATABASE: &str = "countersign.db";
+
 /// How something was found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Health {
@@ -138,7 +141,12 @@ async fn data_folder(setup: &Setup, findings: &mut Findings) -> anyhow::Result<(
     }
     findings.good("data folder", folder.display().to_string());
     others_may_look(folder, findings);
-    if let Some(version) = schema_version(&folder.join("countersign.db")) {
+    let file = folder.join(DATABASE);
+    if !file.exists() {
+        findings.good("store", "there is none yet; the first call makes it");
+        return Ok(());
+    }
+    if let Some(version) = schema_version(&file) {
         findings.good("store", format!("SQLite, schema version {version}"));
     }
     match DataFolder::open(folder) {

@@ -52,7 +52,7 @@ fn entry(row: &ExecutionRow, paint: Paint) -> String {
     let status = report::status(row.status, paint);
     let padding = " ".repeat(10_usize.saturating_sub(wire::status(row.status).len()));
     let tool = row.tool.as_ref().map(ToString::to_string).unwrap_or_default();
-    format!("{}  {status}{padding} {tool:<20} {:<12} {}", row.id, row.session, report::ago(row.created_at))
+    format!("{}  {status}{padding} {tool:<20} {:<12} {}", row.id, row.session.as_str(), report::ago(row.created_at))
 }
 
 fn one(told: &Told, setup: &Setup) -> anyhow::Result<Exit> {

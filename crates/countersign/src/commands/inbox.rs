@@ -47,8 +47,9 @@ fn entry(row: &ElicitationRow, paint: Paint, invocation: &Invocation) -> String 
         let demo = crate::demo::owns(row.elicitation.tool.as_str());
         if demo { invocation.command_with_demo(&rest) } else { invocation.command(&rest) }
     };
+    let data = if row.elicitation.authorises() { "" } else { " --data '{…}'" };
     format!(
-        "{}  asked {} by {} in {}\n{}  approve   {}\n  deny      {}\n",
+        "{}  asked {} by {} in {}\n{}  approve   {}{data}\n  deny      {}\n\n",
         paint.bold(&id.to_string()),
         report::ago(row.asked_at),
         row.requester,

@@ -2,7 +2,7 @@
 
 use countersign_core::canonical::Verbatim;
 use countersign_core::event::Settlement;
-use countersign_core::ids::CallNo;
+use countersign_core::ids::{CallNo, ExecutionId};
 use countersign_kernel::{Catalog, SettleError};
 
 use super::input;
@@ -17,22 +17,24 @@ pub(super) async fn run(setup: Setup, args: SettleArgs) -> anyhow::Result<Exit> 
     let id = execution_id(&args.execution, &setup.invocation)?;
     let call = CallNo(args.call);
     let settlement = settlement(&args)?;
-    let screen = setup.screen;
     let folder = DataFolder::open(&setup.config.data_dir)?;
     let Some(told) = folder.told(id).await? else {
         let hint = format!("`{}` lists executions.", setup.invocation.command("executions"));
         return Err(Problem::new("not_found", format!("there is no execution {id}")).hint(hint).into());
     };
-    let (local, invocation) = setup.start(&folder).await?;
-    if let (Settlement::Done { value }, Some(call)) = (&settlement, told.execution.call(call)) {
-        check_value(value, call.path.as_str(), local.gateway.catalog())?;
-    }
-    let settled = local.gateway.settle(id, call, settlement, local.operator()).await;
-    settled.map_err(|error| refused(error, &invocation))?;
-    let result = local.until_paused(id).await?;
-    local.close().await;
-    report::result(&result, screen, &invocation)?;
-    Ok(Exit::Done)
+    let exit = setup
+        .with_gateway(&folder, async |local| {
+            if let (Settlement::Done { value }, Some(call)) = (&settlement, told.execution.call(call)) {
+                check_value(value, call.path.as_str(), local.gateway.catalog())?;
+            }
+            let settled = local.gateway.settle(id, call, settlement, local.operator()).await;
+            settled.map_err(|error| refused(error, id, &local.invocation))?;
+            let result = local.until_paused(id).await?;
+            report::result(&result, local.screen, &local.invocation)
+        })
+        .await?;
+    // Settled as failed is settled; only what ran again can fail anew.
+    Ok(if args.settlement == SettlementArg::Retry { exit } else { Exit::Done })
 }
 
 fn settlement(args: &SettleArgs) -> Result<Settlement, Problem> {
@@ -66,7 +68,7 @@ fn check_value(value: &Verbatim, path: &str, catalog: &Catalog) -> Result<(), Pr
     })
 }
 
-fn refused(error: SettleError, invocation: &Invocation) -> anyhow::Error {
+fn refused(error: SettleError, id: ExecutionId, invocation: &Invocation) -> anyhow::Error {
     let text = error.to_string();
     let code = match error {
         SettleError::Gateway(error) => return error.into(),
@@ -76,6 +78,6 @@ fn refused(error: SettleError, invocation: &Invocation) -> anyhow::Error {
         SettleError::ToolChanged => "tool_changed",
         SettleError::OutOfBounds(_) => "value_too_large",
     };
-    let hint = format!("`{}` shows where each call stands.", invocation.command("executions ID"));
+    let hint = format!("`{}` shows where each call stands.", invocation.command(&format!("executions {id}")));
     Problem::new(code, text).hint(hint).into()
 }

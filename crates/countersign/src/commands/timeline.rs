@@ -1,4 +1,4 @@
-//! A journal as a person reads it: what happened, and how long after the start.
+//! A journal as a person reads it: what happened, and how long after what came before.
 
 use countersign_core::elicitation::Origin;
 use countersign_core::event::{CallOutcome, Event, EventBody, Settlement, StartedBy};
@@ -10,22 +10,15 @@ use crate::span::span;
 /// One line for each event.
 pub(super) fn lines(journal: &[Event]) -> Vec<String> {
     let Some(start) = journal.first().map(|event| event.at) else { return Vec::new() };
-    let mut before = start;
-    journal
-        .iter()
-        .map(|event| {
-            let since = before.until(event.at);
-            before = event.at;
-            let when = if event.at == start { event.at.to_string() } else { format!("+{}", span(since)) };
-            format!("  {when:>24}  {}", words(&event.body))
-        })
-        .collect()
+    let after = |before: &[Event]| format!("+{}", span(before[0].at.until(before[1].at)));
+    let times = std::iter::once(start.to_string()).chain(journal.windows(2).map(after));
+    times.zip(journal).map(|(when, event)| format!("  {when:>24}  {}", words(&event.body))).collect()
 }
 
 fn words(body: &EventBody) -> String {
     match body {
         EventBody::Started(started) => format!("accepted from {} in {}", started.requester.id, started.session),
-        EventBody::CallIssued(issued) => format!("call {} of {}", issued.call, issued.path),
+        EventBody::CallIssued(issued) => format!("call {} issued: {}", issued.call, issued.path),
         EventBody::Asked(elicitation) => {
             let who = match elicitation.origin {
                 Origin::Gate => "the gate",
@@ -38,7 +31,7 @@ fn words(body: &EventBody) -> String {
         EventBody::CallStarted { call, by } => format!("call {call} let run: {}", authority(by)),
         EventBody::StepRecorded { call, name, .. } => format!("call {call} recorded its step {:?}", shown::line(name)),
         EventBody::CallSettled { call, outcome } => format!("call {call} {}", outcome_words(outcome)),
-        EventBody::Finished { outcome } => format!("finished: {}", outcome_words(outcome)),
+        EventBody::Finished { .. } => "finished".to_owned(),
         EventBody::Cancelled { by, reason } => {
             let by = by.as_ref().map_or_else(|| "the gateway".to_owned(), ToString::to_string);
             format!("cancelled by {by}: {}", shown::line(reason))

@@ -7,7 +7,6 @@ mod choice;
 mod form;
 mod keyboard;
 
-use countersign_core::execution::Status;
 use countersign_kernel::{Answer, DecideError, ExecutionResult, Pending, Target};
 use countersign_sdk::AskKind;
 
@@ -28,14 +27,9 @@ pub(crate) enum Reply {
 }
 
 /// Asks until the execution ends or the person leaves it waiting.
-pub(crate) async fn see_through(
-    local: &Local,
-    mut result: ExecutionResult,
-    screen: Screen,
-) -> anyhow::Result<ExecutionResult> {
-    let mut keyboard = Keyboard::of_process();
-    while result.status == Status::Waiting || !result.pending.is_empty() {
-        let Some(pending) = result.paused().cloned() else { break };
+pub(crate) async fn see_through(local: &Local, mut result: ExecutionResult) -> anyhow::Result<ExecutionResult> {
+    let (mut keyboard, screen) = (Keyboard::of_process(), local.screen);
+    while let Some(pending) = result.paused().cloned() {
         let time_up = tokio::time::sleep(local.gateway.now().until(pending.elicitation.expires_at));
         let reply = tokio::select! {
             reply = ask(&pending, &mut keyboard, screen) => reply,
