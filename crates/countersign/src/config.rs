@@ -90,7 +90,7 @@ impl Config {
             Some(path) => {
                 let text = std::fs::read_to_string(&path)
                     .map_err(|e| ConfigErrors::one(path.display().to_string(), format!("the file cannot be read: {e}")))?;
-                Self::assemble(Some(path), &text, shared, environment)
+                Self::assemble(Some(&path), &text, shared, environment)
             }
         }
     }
@@ -102,13 +102,13 @@ impl Config {
     }
 
     fn assemble(
-        path: Option<PathBuf>,
+        path: Option<&Path>,
         text: &str,
         shared: &Shared,
         environment: &Environment,
     ) -> Result<Self, ConfigErrors> {
         let mut errors = Vec::new();
-        let place = |line: usize| format!("{}:{line}", path.as_deref().unwrap_or(Path::new(FILE)).display());
+        let place = |line: usize| format!("{}:{line}", path.unwrap_or(Path::new(FILE)).display());
         let (entries, unread) = file::read(text);
         errors.extend(unread.into_iter().map(|(line, reason)| ConfigError { place: place(line), reason }));
         let policy = Policy::from_toml(text).unwrap_or_else(|problems| {
@@ -116,13 +116,13 @@ impl Config {
             Policy::default()
         });
         let mut config = Self {
-            file: path.clone(),
+            file: path.map(Path::to_owned),
             listen: DEFAULT_LISTEN,
             data_dir: PathBuf::new(),
             approvals: Approvals::default(),
             policy,
         };
-        let base = path.as_deref().and_then(Path::parent).unwrap_or(Path::new(""));
+        let base = path.and_then(Path::parent).unwrap_or(Path::new(""));
         let overrides = file::KEYS.iter().filter_map(|key| {
             let variable = key.variable();
             Some(Entry { key: key.name, text: environment.text(&variable)?.into_owned(), origin: Origin::Variable })

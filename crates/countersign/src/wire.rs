@@ -104,7 +104,9 @@ pub(crate) fn tool(tool: &CatalogTool) -> Value {
 
 /// A part of a list.
 pub(crate) fn list(items: Vec<Value>, next: Option<&str>) -> Value {
-    json!({ "items": items, "nextCursor": next })
+    let mut list = json!({ "nextCursor": next });
+    list["items"] = Value::Array(items);
+    list
 }
 
 /// What a command could not do.

@@ -16,7 +16,7 @@ use anyhow::Context as _;
 /// A command line as a person would type it in the repository root.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Invocation {
-    variables: Vec<(&'static str, &'static str)>,
+    variables: Vec<(&'static str, String)>,
     program: &'static str,
     arguments: Vec<&'static str>,
 }
@@ -29,8 +29,8 @@ impl Invocation {
         Invocation { variables: Vec::new(), program, arguments: words.collect() }
     }
 
-    pub(crate) fn with_variable(mut self, name: &'static str, value: &'static str) -> Invocation {
-        self.variables.push((name, value));
+    pub(crate) fn with_variable(mut self, name: &'static str, value: impl ToString) -> Invocation {
+        self.variables.push((name, value.to_string()));
         self
     }
 
@@ -68,7 +68,7 @@ impl Invocation {
         for (name, value) in ci_variables() {
             command.env(name, value);
         }
-        command.envs(self.variables.iter().copied());
+        command.envs(self.variables.iter().map(|(name, value)| (name, value)));
         command
     }
 }

@@ -2,6 +2,7 @@
 //!
 //! A new chore is one arm of [`Chore`], one arm of [`Chore::run`] and one module.
 
+mod campaign;
 mod ci;
 mod machine;
 mod tidy;
@@ -19,6 +20,20 @@ enum Chore {
     Ci,
     /// The rules of the repository: layering, sizes, names, docs
     Tidy,
+    /// Measures what the foundation costs and prints it as a table; asserts nothing
+    Bench,
+    /// The long campaigns: random schedules and real kills, as many as you like
+    Soak {
+        /// How many random schedules of faults and crashes
+        #[arg(long, default_value_t = 100_000)]
+        schedules: u64,
+        /// The seed of the first schedule
+        #[arg(long, default_value_t = 1_000)]
+        from: u64,
+        /// How often the real process is killed with SIGKILL
+        #[arg(long, default_value_t = 2_000)]
+        kills: u64,
+    },
 }
 
 impl Chore {
@@ -26,6 +41,8 @@ impl Chore {
         match self {
             Chore::Ci => ci::run(&repository_root()),
             Chore::Tidy => tidy::run(&repository_root()),
+            Chore::Bench => campaign::bench(&repository_root()),
+            Chore::Soak { schedules, from, kills } => campaign::soak(&repository_root(), *schedules, *from, *kills),
         }
     }
 }

@@ -138,7 +138,8 @@ impl Call {
             Phase::Issued | Phase::Asked { .. } | Phase::Cleared { .. } | Phase::Refused { .. } => false,
             Phase::Running(run) => {
                 let dangerous = self.effects.destructive || run.let_past_a_yes;
-                dangerous && (run.last == LastMark::LetPast || !run.steps.is_empty())
+                // Of the run before a retry nobody knows what it did.
+                run.by == StartedBy::Retry || dangerous && (run.last == LastMark::LetPast || !run.steps.is_empty())
             }
             Phase::InDoubt(_) | Phase::Retrying(_) | Phase::Settled(_) => true,
         }

@@ -3,12 +3,15 @@
 //! [`fitting`] is what an honest kernel might write next: right numbers, right ids, right decider, right time. Whether
 //! it is legal is then the phase's doing alone. [`crooked`] is what no honest kernel writes; it is never legal.
 
+use countersign_core::canonical::Canonical;
+use countersign_core::digest::Digest;
 use countersign_core::elicitation::{Decider, Decision, Elicitation, Origin};
-use countersign_core::event::{Event, EventBody, Kind, Settlement, StartedBy};
+use countersign_core::event::{CallIssued, CallOutcome, Event, EventBody, Failure, Kind, Settlement, StartedBy};
 use countersign_core::execution::{Asked, AskedState, Execution, Phase};
 use countersign_core::ids::{CallNo, ElicitationId};
 use countersign_core::time::Timestamp;
-use countersign_sdk::Outcome;
+use countersign_sdk::{Outcome, ToolPath};
+use serde_json::json;
 
 use crate::sample::{
     CALL, DELETES, by_grant, by_rule, decided, decision, eli, failed, form, gra, issued, ms, policy_version,
@@ -90,18 +93,51 @@ fn questions_and_answers(execution: &Execution, at: Timestamp) -> Vec<Offer> {
 /// Events that are wrong in themselves, in any phase.
 pub(crate) fn crooked(execution: &Execution, at: Timestamp) -> Vec<Offer> {
     let stranger = eli(250);
-    let other_digest =
-        Elicitation { digest: policy_version(), ..question(fresh(execution), Origin::Gate, at) };
     let skipping = Origin::Handler { ordinal: next_ordinal(execution) + 1 };
+    let unheard = Failure::new("unheard_of", "No call ended like this.");
     let mut offers = vec![
-        offer("the gate about another digest", at, ask(other_digest)),
+        offer("a call under no digest of its own", at, EventBody::CallIssued(forged(execution))),
         offer("an ordinal left out", at, ask(question(fresh(execution), skipping, at))),
         offer("a decision about nothing", at, decided(stranger, decision(Outcome::Approved, at))),
         offer("a start on no decision", at, start(StartedBy::Decision { elicitation: stranger })),
         offer("a call that is not there", at, EventBody::FoundInDoubt { call: CallNo(9) }),
+        offer("an end of its own", at, EventBody::Finished { outcome: CallOutcome::Failed(unheard) }),
     ];
+    offers.extend(crooked_gates(execution, at));
     if let Some(asked) = open_or_last(execution) {
         offers.extend(crooked_answers(&asked.elicitation, next_ordinal(execution), at));
+    }
+    offers.extend(yesterday(execution));
+    offers
+}
+
+fn forged(execution: &Execution) -> CallIssued {
+    let next_call = CallNo(u32::try_from(execution.calls().len()).unwrap());
+    CallIssued { digest: Digest::of(b"something else"), ..issued(next_call, DELETES) }
+}
+
+/// Questions of the gate that show the person something else than what will run.
+fn crooked_gates(execution: &Execution, at: Timestamp) -> Vec<Offer> {
+    let gate = || question(fresh(execution), Origin::Gate, at);
+    let args = Canonical::of(&json!({ "id": "a harmless one" })).unwrap();
+    let tool = ToolPath::parse("notes.read").unwrap();
+    vec![
+        offer("the gate about another digest", at, ask(Elicitation { digest: policy_version(), ..gate() })),
+        offer("the gate about other arguments", at, ask(Elicitation { args, ..gate() })),
+        offer("the gate about another tool", at, ask(Elicitation { tool, ..gate() })),
+        offer("the gate with a form", at, ask(Elicitation { kind: form(), ..gate() })),
+    ]
+}
+
+/// Whatever fits, but dated before the last event.
+fn yesterday(execution: &Execution) -> Vec<Offer> {
+    let Some(before) = execution.latest().as_millis().checked_sub(1).map(ms) else { return Vec::new() };
+    let mut offers = fitting(execution, before);
+    for offer in &mut offers {
+        offer.event.at = before;
+        if let EventBody::Decided { decision, .. } = &mut offer.event.body {
+            decision.at = before;
+        }
     }
     offers
 }
@@ -110,6 +146,7 @@ pub(crate) fn crooked(execution: &Execution, at: Timestamp) -> Vec<Offer> {
 fn crooked_answers(known: &Elicitation, ordinal: u32, at: Timestamp) -> Vec<Offer> {
     let late = known.expires_at.max(at);
     let early = ms(known.expires_at.as_millis() - 1).min(at);
+    let after = ms(at.as_millis() + 1);
     let by_clock = Decision { by: Decider::Clock, ..decision(Outcome::Approved, at) };
     let by_gateway = Decision { outcome: Outcome::Approved, ..withdrawal(at) };
     let by_grant = Decision { by: Decider::Grant { id: gra(1) }, ..decision(Outcome::Denied, at) };
@@ -123,6 +160,8 @@ fn crooked_answers(known: &Elicitation, ordinal: u32, at: Timestamp) -> Vec<Offe
         offer("an approval by the gateway", at, decided(known.id, by_gateway)),
         offer("a denial by a grant", at, decided(known.id, by_grant)),
         offer("an expiry by a person", late, decided(known.id, by_hand)),
+        offer("a backdated denial", after, decided(known.id, decision(Outcome::Denied, at))),
+        offer("a postdated withdrawal", at, decided(known.id, withdrawal(after))),
     ]
 }
 

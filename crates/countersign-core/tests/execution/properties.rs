@@ -14,7 +14,8 @@ use proptest::{prop_assert, prop_assert_eq, proptest};
 use crate::ledger::Ledger;
 use crate::offers::{Offer, crooked, fitting};
 use crate::sample::{
-    CALL, DELETES, OVERWRITES, READS, REFRESHES, fingerprint, issued, ms, policy_version, started,
+    CALL, DELETES, OVERWRITES, READS, REFRESHES, decided, fingerprint, issued, ms, policy_version, started,
+    withdrawal,
 };
 
 /// One turn of a history: what to pick, and how the clock moves before it.
@@ -61,8 +62,12 @@ struct History {
     live: Execution,
     journal: Vec<Event>,
     ledger: Ledger,
+    /// The wall clock, which may jump back; events come no earlier than the last all the same.
     now: Timestamp,
     permits: usize,
+    /// Whether the process died since the handler was last entered.
+    crashed: bool,
+    crashes: usize,
 }
 
 impl History {
@@ -74,7 +79,12 @@ impl History {
         for event in &journal {
             ledger.note(event).unwrap();
         }
-        Self { live, journal, ledger, now: ms(1_000), permits: 0 }
+        Self { live, journal, ledger, now: ms(1_000), permits: 0, crashed: false, crashes: 0 }
+    }
+
+    /// The time an honest kernel gives the next event.
+    fn stamp(&self) -> Timestamp {
+        self.now.max(self.live.latest())
     }
 
     fn fits(&self, offer: &Offer) -> bool {
@@ -84,8 +94,9 @@ impl History {
     /// What this turn brings: nothing where nothing of its kind is left.
     fn choose(&self, turn: &Turn) -> Option<Offer> {
         let mut offers = match turn.mood {
-            Mood::Honest | Mood::Careless => fitting(&self.live, self.now),
-            Mood::Crooked => crooked(&self.live, self.now),
+            Mood::Honest => fitting(&self.live, self.stamp()),
+            Mood::Careless => fitting(&self.live, self.now),
+            Mood::Crooked => crooked(&self.live, self.stamp()),
             Mood::Crash => return None,
         };
         if matches!(turn.mood, Mood::Honest) {
@@ -104,6 +115,7 @@ impl History {
         if let Mood::Crash = turn.mood {
             self.live = Execution::replay(&self.journal).unwrap();
             prop_assert!(self.live.take_permit(CALL).is_none(), "a start is not entered twice");
+            (self.crashed, self.crashes) = (true, self.crashes + 1);
         }
         if let Some(offer) = self.choose(turn) {
             self.try_event(&offer, turn.mood)?;
@@ -143,13 +155,19 @@ impl History {
 
     /// The kernel enters the handler, if it may, and tries to once more.
     fn enter(&mut self) -> Result<(), TestCaseError> {
-        let running = matches!(self.live.calls()[0].phase(), Phase::Running(_));
+        let call = self.live.call(CALL).unwrap();
+        let (doubtful, running) = (call.would_be_in_doubt(), matches!(call.phase(), Phase::Running(_)));
         if self.live.take_permit(CALL).is_some() {
-            self.permits += 1;
+            (self.permits, self.crashed) = (self.permits + 1, false);
             prop_assert!(running, "a permit outside Running");
         }
+        if self.live.take_permit_again(CALL).is_some() {
+            prop_assert!(running && !doubtful && self.crashed, "entered again without need");
+            (self.permits, self.crashed) = (self.permits + 1, false);
+        }
         prop_assert!(self.live.take_permit(CALL).is_none(), "one start, one permit");
-        prop_assert!(self.permits <= self.ledger.entries(), "{} permits", self.permits);
+        prop_assert!(self.live.take_permit_again(CALL).is_none(), "one crash, one permit");
+        prop_assert!(self.permits <= self.ledger.entries() + self.crashes, "{} permits", self.permits);
         Ok(())
     }
 
@@ -162,7 +180,8 @@ impl History {
         let (doubtful, running) = (call.would_be_in_doubt(), matches!(call.phase(), Phase::Running(_)));
         prop_assert!(replayed.take_permit(CALL).is_none(), "a replayed start is not entered");
         let again = replayed.take_permit_again(CALL).is_some();
-        prop_assert!(!(again && (doubtful || !running)), "re-entered in doubt");
+        prop_assert_eq!(again, running && !doubtful, "entered again where that leaves no doubt, and only there");
+        prop_assert!(replayed.take_permit_again(CALL).is_none(), "one crash, one permit");
         Ok(())
     }
 
@@ -170,12 +189,12 @@ impl History {
     fn advice_fits(&self, execution: &Execution) -> Result<(), TestCaseError> {
         let next = execution.next();
         let fits = |body: &EventBody| {
-            let event = Event { at: self.now, body: body.clone() };
+            let event = Event { at: self.stamp(), body: body.clone() };
             execution.clone().apply(&event).is_ok()
         };
         let advised = match &next {
             Next::RecordStart(call) => {
-                execution.authorise(*call, self.now, fingerprint(), policy_version()).ok()
+                execution.authorise(*call, self.stamp(), fingerprint(), policy_version()).ok()
             }
             Next::Settle(call, failure) => {
                 let outcome = CallOutcome::Failed(failure.clone());
@@ -194,13 +213,19 @@ impl History {
             prop_assert!(execution.open().next().is_some(), "it waits for nobody");
             prop_assert!(!execution.calls()[0].would_be_in_doubt(), "it would be parked while it may act");
         }
-        let closed = execution.open().next().is_none();
+        self.recovery_fits(execution)
+    }
+
+    /// What `recover` says can be recorded, once the questions nobody can answer any more are withdrawn.
+    fn recovery_fits(&self, execution: &Execution) -> Result<(), TestCaseError> {
+        let at = self.stamp();
         for recovery in execution.recover() {
             let Recovery::FoundInDoubt(call) = recovery else { continue };
-            prop_assert!(
-                !closed || fits(&EventBody::FoundInDoubt { call }),
-                "a doubt that cannot be recorded"
-            );
+            let mut after = execution.clone();
+            let withdrawals = execution.open().map(|e| decided(e.id, withdrawal(at)));
+            for body in withdrawals.chain([EventBody::FoundInDoubt { call }]) {
+                prop_assert_eq!(after.apply(&Event { at, body }), Ok(()), "a doubt that cannot be recorded");
+            }
         }
         Ok(())
     }
@@ -217,7 +242,7 @@ fn ends(offer: &Offer) -> bool {
 
 /// The whole value as text, but for who holds which permit: that is the process's, not the journal's.
 fn without_permits(execution: &Execution) -> String {
-    format!("{execution:?}").replace("permit: Unspent", "permit: Spent")
+    format!("{execution:?}").replace("permit: Unspent", "permit: Spent").replace("permit: Lost", "permit: Spent")
 }
 
 /// Failures are written down as tests of their own, not as files of seeds.
@@ -229,8 +254,12 @@ proptest! {
     #![proptest_config(config(300))]
 
     #[test]
-    fn every_history_keeps_the_rules(effects in effects(), turns in prop::collection::vec(turn(), 1..40)) {
-        let mut history = History::begin(Kind::Call, effects);
+    fn every_history_keeps_the_rules(
+        kind in prop_oneof![4 => Just(Kind::Call), 1 => Just(Kind::Gate)],
+        effects in effects(),
+        turns in prop::collection::vec(turn(), 1..40),
+    ) {
+        let mut history = History::begin(kind, effects);
         for turn in &turns {
             history.take(turn)?;
         }

@@ -9,4 +9,5 @@ mod grants;
 mod held_store;
 mod keys;
 mod parking;
+mod secrets;
 mod storage;

@@ -3,7 +3,7 @@
 use super::*;
 
 fn load(text: &str, environment: &Environment) -> Result<Config, ConfigErrors> {
-    Config::assemble(Some("/etc/cs/countersign.toml".into()), text, &Shared::default(), environment)
+    Config::assemble(Some(Path::new("/etc/cs/countersign.toml")), text, &Shared::default(), environment)
 }
 
 fn home() -> Environment {

@@ -1,0 +1,18 @@
+//! The built program, as somebody at a shell meets it: each test has a data folder of its own.
+
+#[path = "cli/shell.rs"]
+mod shell;
+#[cfg(unix)]
+#[path = "cli/terminal.rs"]
+mod terminal;
+
+#[path = "cli/calls.rs"]
+mod calls;
+#[path = "cli/crashes.rs"]
+mod crashes;
+#[path = "cli/decisions.rs"]
+mod decisions;
+#[path = "cli/looking.rs"]
+mod looking;
+#[path = "cli/mistakes.rs"]
+mod mistakes;
