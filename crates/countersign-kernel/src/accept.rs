@@ -10,6 +10,7 @@ use countersign_core::bounds;
 use countersign_core::canonical::Canonical;
 use countersign_core::digest::Binding;
 use countersign_core::event::{CallIssued, CallOutcome, EventBody, Failure, Kind, Started};
+use countersign_core::execution::Next;
 use countersign_core::ids::{CallNo, ExecutionId, TokenId};
 use countersign_sdk::{Principal, PrincipalKind, SessionId};
 use serde_json::Value;
@@ -109,7 +110,11 @@ impl Kernel {
             Ok(()) => {}
         }
         state.driven = true;
-        Ok(Accepted::New(self.registry.insert(Arc::new(Live::new(state)))))
+        // Whoever was told of the question may have answered it already: then what is in memory here is old.
+        state.doubtful |= state.execution.next() == Next::AwaitPeople;
+        let ours = Arc::new(Live::new(state));
+        let live = self.registry.insert(Arc::clone(&ours));
+        Ok(if Arc::ptr_eq(&live, &ours) { Accepted::New(live) } else { Accepted::Known(live.id) })
     }
 
     async fn check_caller(&self, request: &CallRequest) -> Result<(), CallError> {

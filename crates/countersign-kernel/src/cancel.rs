@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+use countersign_core::bounds;
 use countersign_core::event::EventBody;
 use countersign_core::execution::Next;
 use countersign_core::ids::ExecutionId;
@@ -41,6 +42,7 @@ impl Kernel {
             return Err(CancelError::TooLate);
         }
         let by = Some(by.principal.id.clone());
+        let reason = &reason[..reason.floor_char_boundary(bounds::MAX_TEXT_BYTES)];
         self.end_cancelled(state, by, reason).await?;
         Ok(())
     }

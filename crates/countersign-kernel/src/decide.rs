@@ -201,12 +201,14 @@ impl Kernel {
     async fn look_again(self: Arc<Self>, live: Arc<Live>) {
         let mut backoff = Backoff::new(&self);
         loop {
-            match self.lock(&live).await {
-                Ok(state) if state.is_stored() => {
+            // Found anew: the one that was written to may have left memory since.
+            match self.find(live.id).await {
+                Ok(Some((live, state))) if state.is_stored() => {
                     self.waiters.wake(live.id);
                     return self.go_on(live, state);
                 }
-                Ok(state) => return self.release(&live, state),
+                Ok(Some((live, state))) => return self.release(&live, state),
+                Ok(None) => return,
                 Err(error) => {
                     if let Err(error) = backoff.pause(error).await {
                         tracing::error!(execution = %live.id, cause = ?error, "the execution cannot be read");

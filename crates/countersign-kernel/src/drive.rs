@@ -336,8 +336,11 @@ impl Kernel {
             return Ok(Flow::Continue);
         }
         drop(state);
-        if tokio::time::timeout(self.settings.park_after, changed).await.is_ok() {
-            return Ok(Flow::Continue);
+        tokio::select! {
+            biased;
+            () = changed => return Ok(Flow::Continue),
+            () = self.closing() => {}
+            () = tokio::time::sleep(self.settings.park_after) => {}
         }
         let state = self.lock(live).await?;
         if state.execution.next() == Next::AwaitPeople { Ok(self.stop(live, state)) } else { Ok(Flow::Continue) }

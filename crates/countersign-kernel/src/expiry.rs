@@ -46,23 +46,25 @@ impl Alarm {
     }
 }
 
-/// Runs until the gateway is gone or closed.
-pub(crate) async fn watch(kernel: Weak<Kernel>) {
+/// Runs until the gateway is gone or closed. It holds the gateway only while it works, so that dropping the last one
+/// frees the store at once.
+pub(crate) async fn watch(kernel: Weak<Kernel>, alarm: Arc<Alarm>) {
     loop {
         let Some(kernel) = kernel.upgrade().filter(|k| !k.is_closed()) else { return };
         let now = kernel.now();
-        if kernel.alarm.next() <= now {
+        if alarm.next() <= now {
             if let Err(error) = kernel.expire_due(now).await {
                 tracing::error!(?error, "expired questions could not be closed; trying again");
                 tokio::time::sleep(Duration::from_millis(200)).await;
             }
             continue;
         }
-        let nap = now.until(kernel.alarm.next()).min(LONGEST_SLEEP);
+        drop(kernel);
+        let nap = now.until(alarm.next()).min(LONGEST_SLEEP);
         tokio::select! {
             biased;
             () = tokio::time::sleep(nap) => {}
-            () = kernel.alarm.moved.notified() => {}
+            () = alarm.moved.notified() => {}
         }
     }
 }
@@ -78,8 +80,13 @@ impl Kernel {
 
     async fn expire_due(self: &Arc<Self>, now: Timestamp) -> Result<(), GatewayError> {
         let due = self.store.due(now, BATCH).await?;
+        let mut failed = None;
         for (elicitation, execution) in &due {
-            self.expire(*execution, *elicitation).await?;
+            // One that cannot be closed must not keep the others open.
+            failed = self.expire(*execution, *elicitation).await.err().or(failed);
+        }
+        if let Some(error) = failed {
+            return Err(error);
         }
         if due.len() < BATCH {
             self.alarm.reset(None);

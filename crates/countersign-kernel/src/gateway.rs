@@ -1,6 +1,5 @@
 //! The façade over catalog, policy, hooks, engine, executions and store.
 
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, RwLock};
 use std::time::Duration;
 
@@ -13,7 +12,7 @@ use countersign_core::policy::{Explanation, PathPattern, Policy, Subject};
 use countersign_core::time::Timestamp;
 use countersign_sdk::{Plugin, PluginError, PrincipalId, Role, SessionId};
 use serde_json::Value;
-use tokio::sync::broadcast;
+use tokio::sync::{broadcast, watch};
 
 use crate::accept::{Accepted, CallRequest, Caller, Patience};
 use crate::catalog::Catalog;
@@ -24,7 +23,7 @@ use crate::error::{CallError, CancelError, DecideError, GatewayError, SettleErro
 use crate::events::GatewayEvent;
 use crate::expiry;
 use crate::hooks::{Hooks, PostHook, PreHook};
-use crate::kernel::{Kernel, OnPause};
+use crate::kernel::{Doors, Kernel, OnPause};
 use crate::ports::{
     Clock, Credentials, ElicitationFilter, ElicitationRow, Entropy, EnvCredentials, ExecutionFilter, ExecutionRow,
     Listing, Page, Store, SystemClock, SystemEntropy, TokenRow,
@@ -163,14 +162,14 @@ impl GatewayBuilder {
             grants: Default::default(),
             sessions: Default::default(),
             alarm: Default::default(),
-            closed: AtomicBool::new(false),
+            closed: watch::Sender::new(Doors::Open),
         });
         kernel.set_alarm().await?;
         let found = kernel.recover().await?;
         if found > 0 {
             tracing::info!(found, "took up executions that were running when the last process ended");
         }
-        tokio::spawn(expiry::watch(Arc::downgrade(&kernel)));
+        tokio::spawn(expiry::watch(Arc::downgrade(&kernel), Arc::clone(&kernel.alarm)));
         Ok(Gateway { kernel })
     }
 }
@@ -366,7 +365,7 @@ impl Gateway {
 
     /// Accepts nothing more and waits, up to a limit, for running handlers. What waits for people stays in the store.
     pub async fn close(&self, limit: Duration) {
-        self.kernel.closed.store(true, Ordering::Release);
+        self.kernel.closed.send_replace(Doors::Closed);
         let quiet = async {
             while self.busy().await {
                 tokio::time::sleep(Duration::from_millis(5)).await;
@@ -380,7 +379,7 @@ impl Gateway {
     async fn busy(&self) -> bool {
         for live in self.kernel.registry.all() {
             let state = live.lock().await;
-            if !state.gone && state.execution.status() == Status::Running {
+            if !state.gone && (state.driven || state.execution.status() == Status::Running) {
                 return true;
             }
         }

@@ -7,6 +7,7 @@ use std::collections::HashMap;
 use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use countersign_core::bounds;
 use countersign_core::canonical::Verbatim;
 use countersign_core::event::{CallOutcome, EventBody, Failure};
 use countersign_core::execution::{Next, StartPermit};
@@ -39,10 +40,7 @@ impl Kernel {
         let outcome = tokio::select! {
             biased;
             outcome = self.enter(live, permit) => outcome,
-            () = self.until_parked(live) => {
-                let state = self.lock(live).await?;
-                return Ok(self.stop(live, state));
-            }
+            state = self.until_parked(live) => return Ok(self.stop(live, state)),
             () = self.until_droppable(live) => return self.drop_cancelled(live).await,
         };
         let mut backoff = Backoff::new(self);
@@ -115,6 +113,10 @@ impl Kernel {
             }
             _ => false,
         };
+        if already && !state.unflushed.is_empty() {
+            // The store refused to take it the last time; it is kept, not dropped.
+            self.flush_soon(&mut state)?;
+        }
         if !already {
             let mut events = self.withdrawn(&state, "the call ended without waiting for an answer");
             events.push(EventBody::CallSettled { call: no, outcome: outcome.clone() });
@@ -137,21 +139,35 @@ impl Kernel {
         Ok(flow)
     }
 
-    /// Completes when everything the handler waits for is a person and that has taken long enough. It holds no timer
-    /// before the first question.
-    async fn until_parked(&self, live: &Arc<Live>) {
+    /// Completes when everything the handler waits for is a person and that has taken long enough, or the gateway closes.
+    /// The execution comes back locked: a decision that arrives now finds it parked, not half parked. It holds no timer before
+    /// the first question.
+    async fn until_parked(&self, live: &Arc<Live>) -> Guard {
         loop {
             live.asked.notified().await;
             loop {
                 let waiting = self.waiters.join(live.id);
-                if tokio::time::timeout(self.settings.park_after, waiting.changed.notified()).await.is_ok() {
+                let changed = waiting.changed.notified();
+                tokio::pin!(changed);
+                changed.as_mut().enable();
+                let long_enough = tokio::select! {
+                    biased;
+                    () = self.closing() => true,
+                    () = changed.as_mut() => false,
+                    () = tokio::time::sleep(self.settings.park_after) => true,
+                };
+                if !long_enough {
                     continue;
                 }
-                match self.lock(live).await {
-                    Ok(state) if state.execution.next() == Next::AwaitPeople => return,
-                    Ok(state) if state.execution.open().next().is_none() => break,
-                    _ => {}
+                if let Ok(state) = self.lock(live).await {
+                    if state.execution.next() == Next::AwaitPeople {
+                        return state;
+                    }
+                    if state.execution.open().next().is_none() {
+                        break;
+                    }
                 }
+                changed.await;
             }
         }
     }
@@ -184,7 +200,11 @@ impl HandlerHost {
     }
 
     fn outcome(&self, result: Result<Value, ToolError>) -> CallOutcome {
-        let failed = |code: &str, message: String| CallOutcome::Failed(Failure::new(code, self.redaction.text(message)));
+        let failed = |code: &str, message: String| {
+            let (code, mut message) = (self.redaction.text(code.to_owned()), self.redaction.text(message));
+            message.truncate(message.floor_char_boundary(bounds::MAX_TEXT_BYTES));
+            CallOutcome::Failed(Failure::new(code, message))
+        };
         let value = match result {
             Ok(value) => self.redaction.value(value),
             Err(error) => {
@@ -206,9 +226,10 @@ impl HandlerHost {
     }
 
     async fn recorded_step(&self, name: &str) -> Result<Option<Value>, ToolError> {
+        let name = self.redaction.text(name.to_owned());
         let nth = {
             let mut progress = self.progress.lock().unwrap_or_else(PoisonError::into_inner);
-            let taken = progress.steps.entry(name.to_owned()).or_default();
+            let taken = progress.steps.entry(name.clone()).or_default();
             *taken += 1;
             *taken - 1
         };
@@ -219,8 +240,9 @@ impl HandlerHost {
     }
 
     async fn write_step(&self, name: &str, value: Value) -> Result<(), ToolError> {
+        let name = self.redaction.text(name.to_owned());
         let value = Verbatim::of(&self.redaction.value(value)).map_err(|e| ToolError::with_code(e.code(), e.to_string()))?;
-        let taken = self.progress.lock().unwrap_or_else(PoisonError::into_inner).steps.get(name).copied().unwrap_or(1);
+        let taken = self.progress.lock().unwrap_or_else(PoisonError::into_inner).steps.get(&name).copied().unwrap_or(1);
         let mut backoff = Backoff::new(&self.kernel);
         loop {
             let mut state = self.lock_patiently().await.map_err(unavailable)?;
@@ -230,7 +252,11 @@ impl HandlerHost {
                 // An earlier try was written after all, and only its answer was lost.
                 return Ok(());
             }
-            let step = EventBody::StepRecorded { call: self.call, name: name.to_owned(), value: value.clone() };
+            if run.is_some_and(|run| run.steps.len() >= bounds::MAX_STEPS_PER_CALL) {
+                let message = format!("A call records at most {} steps.", bounds::MAX_STEPS_PER_CALL);
+                return Err(ToolError::with_code("too_many_steps", message));
+            }
+            let step = EventBody::StepRecorded { call: self.call, name: name.clone(), value: value.clone() };
             match self.kernel.record(&mut state, vec![step], Beside::default()).await {
                 Ok(()) => return Ok(()),
                 Err(error) => {
@@ -298,9 +324,9 @@ impl CtxHost for HandlerHost {
 
 pub(crate) fn unavailable(error: GatewayError) -> ToolError {
     let message = "The gateway could not record it, so it did not happen.";
-    let code = match error {
-        GatewayError::Journal(_) => ToolErrorCode::Other(error.code().into()),
-        _ => ToolErrorCode::Unavailable,
+    let code = match error.code() {
+        "unavailable" => ToolErrorCode::Unavailable,
+        code => ToolErrorCode::Other(code.into()),
     };
     ToolError::coded(code, message).caused_by(error)
 }

@@ -51,16 +51,16 @@ impl Kernel {
 
     async fn flush(&self, state: &mut State, beside: Beside) -> Result<(), GatewayError> {
         let write = write(state, beside);
+        // Should whoever waits for this hang up here, nobody knows what became of it.
+        state.doubtful = true;
         match self.store.commit(write).await {
             Ok(committed) => {
+                state.doubtful = false;
                 let events = std::mem::take(&mut state.unflushed);
                 self.tell(&state.execution, &events, committed.audit_seq);
                 Ok(())
             }
-            Err(error) => {
-                state.doubtful = true;
-                Err(error.into())
-            }
+            Err(error) => Err(error.into()),
         }
     }
 

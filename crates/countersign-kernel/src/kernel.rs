@@ -1,7 +1,6 @@
 //! Everything the gateway's parts share.
 
 use std::sync::{Arc, RwLock};
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use countersign_core::digest::Digest;
 use countersign_core::event::{CallIssued, Event, EventBody, Started};
@@ -9,7 +8,7 @@ use countersign_core::execution::Execution;
 use countersign_core::ids::ExecutionId;
 use countersign_core::policy::Policy;
 use countersign_core::time::Timestamp;
-use tokio::sync::broadcast;
+use tokio::sync::{broadcast, watch};
 
 use crate::catalog::Catalog;
 use crate::error::GatewayError;
@@ -24,6 +23,13 @@ use crate::sessions::SessionCache;
 use crate::settings::Settings;
 
 pub(crate) type OnPause = Arc<dyn Fn(&Pending) + Send + Sync>;
+
+/// Whether anything new is let in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Doors {
+    Open,
+    Closed,
+}
 
 /// The gateway's parts, shared by its tasks.
 pub(crate) struct Kernel {
@@ -42,8 +48,8 @@ pub(crate) struct Kernel {
     pub(crate) waiters: Waiters,
     pub(crate) grants: GrantCache,
     pub(crate) sessions: SessionCache,
-    pub(crate) alarm: Alarm,
-    pub(crate) closed: AtomicBool,
+    pub(crate) alarm: Arc<Alarm>,
+    pub(crate) closed: watch::Sender<Doors>,
 }
 
 impl Kernel {
@@ -67,7 +73,13 @@ impl Kernel {
     }
 
     pub(crate) fn is_closed(&self) -> bool {
-        self.closed.load(Ordering::Acquire)
+        *self.closed.borrow() == Doors::Closed
+    }
+
+    /// Completes when the gateway closes.
+    pub(crate) async fn closing(&self) {
+        // The sender lives as long as `self`, so waiting can only end with the closing.
+        let _ = self.closed.subscribe().wait_for(|doors| *doors == Doors::Closed).await;
     }
 
     /// The execution, from memory or from its journal, locked. Nothing where there is no such execution.

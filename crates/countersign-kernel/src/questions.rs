@@ -8,7 +8,9 @@ use countersign_core::elicitation::{Decider, Decision, Elicitation, Origin};
 use countersign_core::event::{EventBody, StartedBy};
 use countersign_core::execution::{AskedState, Call};
 use countersign_core::ids::{ElicitationId, GrantId};
-use countersign_sdk::{AskKind, AskReply, AskRequest, Outcome, Remember, ToolError, ToolErrorCode, ToolPath};
+use countersign_sdk::{
+    AskKind, AskReply, AskRequest, FormSchema, Outcome, Remember, ToolError, ToolErrorCode, ToolPath,
+};
 use tokio::sync::oneshot;
 
 use crate::backoff::Backoff;
@@ -30,6 +32,12 @@ impl HandlerHost {
         if self.already_approved(call, &request) {
             return Ok(self.reply(Outcome::Approved, None));
         }
+        if call.run().is_some_and(|run| run.asks.len() >= bounds::MAX_ASKS_PER_CALL) {
+            let message = format!("A call asks at most {} questions.", bounds::MAX_ASKS_PER_CALL);
+            return Err(ToolError::with_code("too_many_questions", message));
+        }
+        // What cannot be shown is refused before it takes a number.
+        self.shown_args(call, &request)?;
         drop(state);
         let ordinal = self.next_ordinal();
         let mut backoff = Backoff::new(&self.kernel);
@@ -69,6 +77,10 @@ impl HandlerHost {
         }
         request.message = self.redaction.text(request.message);
         request.args = request.args.map(|args| self.redaction.value(args));
+        if let AskKind::Form { schema } = &mut request.kind {
+            let redacted = self.redaction.value(schema.as_value().clone());
+            *schema = FormSchema::new(&redacted).map_err(|e| refuse(e.to_string()))?;
+        }
         Ok(request)
     }
 
@@ -144,6 +156,11 @@ impl HandlerHost {
         let authorises = decision.outcome == Outcome::Approved && asked.elicitation.authorises();
         if authorises && self.kernel.now_for(&state) >= asked.elicitation.expires_at {
             return Err(ToolError::with_code("expired", "The approval expired before it could be used."));
+        }
+        let policy_version = state.execution.call(self.call).map(|call| call.policy_version);
+        if authorises && policy_version != Some(self.kernel.policy_version) {
+            let message = "The policy changed since this was approved; call again to be judged by what it is now.";
+            return Err(ToolError::with_code("approval_void", message));
         }
         let started = EventBody::CallStarted { call: self.call, by: StartedBy::Decision { elicitation: id } };
         let beside = Beside { require: self.authority(&state, &decision), ..Beside::default() };

@@ -24,12 +24,14 @@ impl Kernel {
         loop {
             // Keyset cursors stand still while rows change status, so each execution is seen once.
             let rows = self.store.executions(filter.clone(), page).await?;
-            for row in &rows.items {
-                found += 1;
+            found += rows.items.len();
+            // Side by side, so that their commits share the disk's syncs: R4 allows two seconds for all of them.
+            let taken_up = rows.items.iter().map(|row| async move {
                 if let Err(error) = self.take_up(row.id).await {
                     tracing::error!(execution = %row.id, ?error, "an execution could not be taken up");
                 }
-            }
+            });
+            futures_util::future::join_all(taken_up).await;
             match rows.next {
                 Some(cursor) => page = Page { cursor: Some(cursor), limit: BATCH },
                 None => return Ok(found),

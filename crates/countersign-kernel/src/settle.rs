@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use countersign_core::bounds::{self, BoundsError};
 use countersign_core::event::{CallOutcome, EventBody, Failure, Settlement};
 use countersign_core::execution::Phase;
 use countersign_core::ids::{CallNo, ExecutionId};
@@ -46,6 +47,9 @@ impl Kernel {
         let unchanged = self.catalog.at(&call.path).is_some_and(|tool| tool.fingerprint() == call.fingerprint);
         let ended = match &settlement {
             Settlement::Done { value } => Some(CallOutcome::Succeeded(value.clone())),
+            Settlement::Failed { message } if message.len() > bounds::MAX_TEXT_BYTES => {
+                return Err(BoundsError::TooLarge.into());
+            }
             Settlement::Failed { message } => Some(CallOutcome::Failed(Failure::new("settled_as_failed", message))),
             Settlement::Retry if unchanged => None,
             Settlement::Retry => return Err(SettleError::ToolChanged),

@@ -157,7 +157,8 @@ fn is_flattened(schema: &Value) -> bool {
 fn close_plain(schema: &mut Value) {
     match schema {
         Value::Object(map) => {
-            if map.get("properties").is_some_and(Value::is_object) && map.get("type") == Some(&json!("object")) {
+            // A type without fields has no `properties` at all; a map says what else it takes.
+            if map.get("type") == Some(&json!("object")) && !map.contains_key("patternProperties") {
                 map.entry("additionalProperties").or_insert(json!(false));
             }
             map.iter_mut().filter(|(k, _)| !matches!(k.as_str(), "default" | "const" | "enum")).for_each(|(_, v)| close_plain(v));
@@ -168,8 +169,11 @@ fn close_plain(schema: &mut Value) {
 }
 
 fn strip(schema: &Value, value: &mut Value) {
-    if let (Some(Value::Object(known)), Value::Object(given)) = (schema.get("properties"), value) {
-        given.retain(|name, _| known.contains_key(name));
+    let takes_more = ["additionalProperties", "patternProperties", "oneOf", "anyOf", "allOf"].iter().any(|w| schema.get(w).is_some());
+    match (schema.get("properties"), value) {
+        (Some(Value::Object(known)), Value::Object(given)) => given.retain(|name, _| known.contains_key(name)),
+        (None, Value::Object(given)) if !takes_more => given.clear(),
+        _ => {}
     }
 }
 

@@ -25,6 +25,7 @@ use tokio::sync::Semaphore;
 
 use crate::cursor::Window;
 use crate::fault::{Closed, Fault};
+use crate::open;
 use crate::rows::{self, ELICITATION_COLUMNS, EXECUTION_COLUMNS, Stored as _, millis};
 
 /// How many connections are kept open while nobody reads.
@@ -76,9 +77,7 @@ impl Readers {
     }
 
     fn connect(&self) -> rusqlite::Result<Connection> {
-        let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-        let connection = Connection::open_with_flags(&self.file, flags)?;
-        connection.pragma_update(None, "cell_size_check", true)?;
+        let connection = open::connect_with(&self.file, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
         connection.set_prepared_statement_cache_capacity(64);
         Ok(connection)
     }

@@ -149,7 +149,7 @@ impl Found {
             if leaves == 0 {
                 self.add("R1", id, format!("{tool} had the effect {what} without any leave"));
             }
-            let idempotent = journal.iter().any(|e| matches!(&e.body, EventBody::CallIssued(c) if c.effects.idempotent));
+            let idempotent = may_repeat(journal);
             let allowed = if idempotent { usize::MAX } else { entries(journal) };
             if times > allowed {
                 self.add("R3", id, format!("{tool} had the effect {what} {times} times on {allowed} leave(s)"));
@@ -238,6 +238,15 @@ fn asked(event: &Event) -> Option<(ElicitationId, &Elicitation)> {
 /// A recorded leave to have effects.
 fn is_leave(body: &EventBody) -> bool {
     matches!(body, EventBody::CallStarted { .. })
+}
+
+/// A handler may run again after a crash where it says so, or where it neither declares destruction nor was let past
+/// anybody's yes: reading twice is reading.
+fn may_repeat(journal: &[Event]) -> bool {
+    let harmless = |body: &EventBody| matches!(body, EventBody::CallIssued(c) if c.effects.idempotent || !c.effects.destructive);
+    let destructive = |body: &EventBody| matches!(body, EventBody::CallIssued(c) if !c.effects.idempotent);
+    let yes = journal.iter().any(|e| matches!(&e.body, EventBody::Decided { decision, .. } if decision.outcome == Outcome::Approved));
+    journal.iter().any(|e| harmless(&e.body)) && !(yes && journal.iter().any(|e| destructive(&e.body)))
 }
 
 /// How often a handler was let in anew, so that its effects may repeat: once, and once more for each retry.

@@ -17,7 +17,7 @@ use countersign_store::{SqliteOptions, SqliteStore, Synchronous};
 use countersign_testkit::lab;
 use countersign_testkit::ledger::Ledger;
 use countersign_testkit::memory_store::MemoryStore;
-use countersign_testkit::world::{InTests, agent, ann, request, session, yes};
+use countersign_testkit::world::{InTests, agent, ann, session, yes};
 use serde_json::json;
 
 type Failure = Box<dyn std::error::Error + Send + Sync>;
@@ -183,7 +183,7 @@ async fn cycles() -> Result<(), Failure> {
 
 async fn rate(at_once: u64, total: u64, synchronous: Synchronous) -> Result<Rate, Failure> {
     let folder = tempfile::tempdir()?;
-    let store = Arc::new(SqliteStore::open_with(folder.path(), SqliteOptions { synchronous, ..SqliteOptions::default() })?);
+    let store = Arc::new(SqliteStore::open_with(folder.path(), &SqliteOptions { synchronous, ..SqliteOptions::default() })?);
     let gateway = gateway_on(Arc::clone(&store) as Arc<dyn Store>, Settings::default()).await?;
     let left = Arc::new(AtomicU64::new(total));
     let (commits, cpu, begun) = (store.stats().commits, cpu_time()?, Instant::now());
@@ -273,7 +273,6 @@ async fn many_pending() -> Result<(), Failure> {
     gateway.decide(Decide { target, by: ann(), channel: "bench".into(), answer: approve, comment: None }).await?;
     gateway.wait(row_one.execution, Patience::Unlimited).await?;
     row("open with 100,000 pending, decide the first, it has run", &format!("{:?}", begun.elapsed()), "≤ 1 s");
-    let _ = request;
     Ok(())
 }
 

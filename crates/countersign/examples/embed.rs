@@ -41,6 +41,10 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
+use tokio::task::JoinSet;
+
+/// How long answers and handlers may take once the input has ended.
+const LAST_ANSWERS: Duration = Duration::from_secs(60);
 
 type Failure = Box<dyn std::error::Error + Send + Sync>;
 
@@ -71,12 +75,16 @@ async fn serve(folder: &Path) -> Result<(), Failure> {
     let session = gateway.open_session(&agent, "embed", Some(SessionId::parse("ses_embed")?)).await?;
     say(&json!({ "ready": true, "recovered": recovered }));
     let desk = Arc::new(Desk { gateway, agent, session });
-    let mut lines = typed();
+    let (mut lines, mut handled) = (typed(), JoinSet::new());
     while let Some(line) = lines.recv().await {
         let desk = Arc::clone(&desk);
-        tokio::spawn(async move { say(&desk.handle(&line).await) });
+        handled.spawn(async move { say(&desk.handle(&line).await) });
+        while handled.try_join_next().is_some() {}
     }
-    desk.gateway.close(Duration::from_secs(60)).await;
+    // Nobody types any more. What was asked is answered, what runs comes to its end, what waits for people stays.
+    let answered = async { while handled.join_next().await.is_some() {} };
+    let _ = tokio::time::timeout(LAST_ANSWERS, answered).await;
+    desk.gateway.close(LAST_ANSWERS).await;
     Ok(())
 }
 
@@ -104,18 +112,21 @@ fn plugin(folder: &Path) -> Plugin {
         )
         .tool(
             // Declared safe: it asks by itself, before it changes anything.
-            Tool::new("ledger.big").name("Append, asking").describe("Appends a line; asks first.").remember(Remember::Call).handler(
-                move |ctx: Ctx, input: Line| {
+            Tool::new("ledger.big")
+                .name("Append, asking")
+                .describe("Appends a line; asks first.")
+                .remember(Remember::Call)
+                .handler(move |ctx: Ctx, input: Line| {
                     let ledger = Arc::clone(&ledger);
                     async move {
-                        let answer = ctx.elicit(Approval::new(format!("Append {}, a big one?", input.n))).await?;
+                        let answer =
+                            ctx.elicit(Approval::new(format!("Append {}, a big one?", input.n))).await?;
                         if !answer.approved {
                             return Err(ToolError::denied("Nobody wanted it appended."));
                         }
                         append(&ledger, &ctx, &input).await
                     }
-                },
-            ),
+                }),
         )
 }
 
@@ -204,7 +215,9 @@ impl Desk {
     async fn handle(&self, line: &str) -> Value {
         let request: Request = match serde_json::from_str(line) {
             Ok(request) => request,
-            Err(error) => return json!({ "id": null, "ok": false, "code": "bad_request", "error": error.to_string() }),
+            Err(error) => {
+                return json!({ "id": null, "ok": false, "code": "bad_request", "error": error.to_string() });
+            }
         };
         let mut answer = match self.perform(request.op).await {
             Ok(answer) => answer,
@@ -222,9 +235,13 @@ impl Desk {
             Op::Executions => self.executions().await,
             Op::Settle { execution, call, how } => self.settle(execution, CallNo(call), how).await,
             Op::Wait { execution, timeout_ms } => {
-                let patience = timeout_ms.map_or(Patience::Unlimited, |ms| Patience::AtMost(Duration::from_millis(ms)));
+                let patience =
+                    timeout_ms.map_or(Patience::Unlimited, |ms| Patience::AtMost(Duration::from_millis(ms)));
                 let found = self.gateway.wait(execution, patience).await.map_err(failed)?;
-                found.as_ref().map(told).ok_or_else(|| Refused("not_found".into(), "there is no such execution".into()))
+                found
+                    .as_ref()
+                    .map(told)
+                    .ok_or_else(|| Refused("not_found".into(), "there is no such execution".into()))
             }
             Op::Audit => self.audit().await,
         }
@@ -245,7 +262,9 @@ impl Desk {
         let target = Target::Elicitation(elicitation);
         let decide = Decide { target, by, channel: "embed".into(), answer, comment: None };
         match self.gateway.decide(decide).await {
-            Ok(receipt) => Ok(json!({ "ok": true, "execution": receipt.execution, "outcome": receipt.decision.outcome })),
+            Ok(receipt) => {
+                Ok(json!({ "ok": true, "execution": receipt.execution, "outcome": receipt.decision.outcome }))
+            }
             Err(error) => Err(Refused(error.code().into(), error.to_string())),
         }
     }
@@ -257,7 +276,9 @@ impl Desk {
         loop {
             let part = self.gateway.elicitations(filter.clone(), page).await.map_err(failed)?;
             let rows = part.items.iter();
-            all.extend(rows.map(|row| json!({ "elicitation": row.elicitation.id, "execution": row.execution })));
+            all.extend(
+                rows.map(|row| json!({ "elicitation": row.elicitation.id, "execution": row.execution })),
+            );
             match part.next {
                 Some(cursor) => page = Page { cursor: Some(cursor), limit: 1_000 },
                 None => return Ok(json!({ "ok": true, "pending": all })),
@@ -295,7 +316,8 @@ impl Desk {
             if records.is_empty() {
                 return Ok(json!({ "ok": true, "records": head.0 }));
             }
-            head = verify(head, &records).map_err(|broken| Refused("audit_broken".into(), broken.to_string()))?;
+            head = verify(head, &records)
+                .map_err(|broken| Refused("audit_broken".into(), broken.to_string()))?;
         }
     }
 }

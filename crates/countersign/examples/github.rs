@@ -31,7 +31,10 @@ fn main() -> ExitCode {
 
 #[expect(clippy::disallowed_methods, reason = "this example's own variable; the product never reads it")]
 fn api_url() -> String {
-    std::env::var("GITHUB_API_URL").ok().filter(|url| !url.is_empty()).unwrap_or_else(|| DEFAULT_API.to_owned())
+    std::env::var("GITHUB_API_URL")
+        .ok()
+        .filter(|url| !url.is_empty())
+        .unwrap_or_else(|| DEFAULT_API.to_owned())
 }
 
 /// The plugin, against GitHub or something that answers like it.
@@ -253,7 +256,10 @@ fn search_repositories(api: Arc<Api>) -> Tool {
                     stars: item.stargazers_count,
                     url: item.html_url,
                 });
-                Ok::<_, ToolError>(RepositoryList { total: found.total_count, repositories: repositories.collect() })
+                Ok::<_, ToolError>(RepositoryList {
+                    total: found.total_count,
+                    repositories: repositories.collect(),
+                })
             }
         })
 }

@@ -51,11 +51,18 @@ impl App {
         let format = if cli.shared.json { Format::Json } else { Format::Text };
         let screen = Screen::of_process(format, &environment);
         let invocation = Invocation::of(&words, &cli.shared);
-        let exit = self.run_in(cli, environment, screen, invocation).unwrap_or_else(|error| tell(&error, screen));
+        let exit =
+            self.run_in(cli, environment, screen, invocation).unwrap_or_else(|error| tell(&error, screen));
         exit.into()
     }
 
-    fn run_in(self, cli: Cli, environment: Environment, screen: Screen, invocation: Invocation) -> anyhow::Result<Exit> {
+    fn run_in(
+        self,
+        cli: Cli,
+        environment: Environment,
+        screen: Screen,
+        invocation: Invocation,
+    ) -> anyhow::Result<Exit> {
         log_to_stderr(&environment)?;
         let config = Config::load(&cli.shared, &environment);
         let setup = config.map(|config| {
@@ -73,9 +80,11 @@ impl App {
 fn log_to_stderr(environment: &Environment) -> anyhow::Result<()> {
     let directives = environment.text("COUNTERSIGN_LOG").unwrap_or("warn".into());
     let filter = EnvFilter::try_new(&directives).map_err(|e| {
-        Problem::usage(format!("COUNTERSIGN_LOG: {e}")).hint("Write a level such as info, or countersign_kernel=debug.")
+        Problem::usage(format!("COUNTERSIGN_LOG: {e}"))
+            .hint("Write a level such as info, or countersign_kernel=debug.")
     })?;
-    let subscriber = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(false);
+    let subscriber =
+        tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(false);
     // A program that embeds this one may have its own subscriber; then that one stays.
     let _ = subscriber.try_init();
     Ok(())
@@ -91,10 +100,10 @@ fn tell(error: &anyhow::Error, screen: Screen) -> Exit {
             &fallback
         }
     };
-    let message: Vec<String> = problem.message.lines().map(shown::line).collect();
-    screen.note(&format!("{} {}", screen.err.red("error:"), message.join("\n")));
+    let visible = |text: &str| text.lines().map(shown::line).collect::<Vec<_>>().join("\n");
+    screen.note(&format!("{} {}", screen.err.red("error:"), visible(&problem.message)));
     if let Some(hint) = &problem.hint {
-        screen.note(&format!("{} {hint}", screen.err.bold("hint:")));
+        screen.note(&format!("{} {}", screen.err.bold("hint:"), visible(hint)));
     }
     if screen.format == Format::Json && screen.print_json(&wire::problem(problem)).is_err() {
         return Exit::Failed;

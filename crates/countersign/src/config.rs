@@ -88,8 +88,9 @@ impl Config {
         match find(shared, environment)? {
             None => Self::assemble(None, "", shared, environment),
             Some(path) => {
-                let text = std::fs::read_to_string(&path)
-                    .map_err(|e| ConfigErrors::one(path.display().to_string(), format!("the file cannot be read: {e}")))?;
+                let text = std::fs::read_to_string(&path).map_err(|e| {
+                    ConfigErrors::one(path.display().to_string(), format!("the file cannot be read: {e}"))
+                })?;
                 Self::assemble(Some(&path), &text, shared, environment)
             }
         }
@@ -125,7 +126,11 @@ impl Config {
         let base = path.and_then(Path::parent).unwrap_or(Path::new(""));
         let overrides = file::KEYS.iter().filter_map(|key| {
             let variable = key.variable();
-            Some(Entry { key: key.name, text: environment.text(&variable)?.into_owned(), origin: Origin::Variable })
+            Some(Entry {
+                key: key.name,
+                text: environment.text(&variable)?.into_owned(),
+                origin: Origin::Variable,
+            })
         });
         for entry in entries.into_iter().chain(overrides) {
             if let Err(reason) = config.set(&entry, base) {
@@ -144,7 +149,8 @@ impl Config {
                 Some(folder) => config.data_dir = folder,
                 None => errors.push(ConfigError {
                     place: "HOME".into(),
-                    reason: "there is no home folder to keep data in; say where with --data-dir FOLDER".into(),
+                    reason: "there is no home folder to keep data in; say where with --data-dir FOLDER"
+                        .into(),
                 }),
             }
         }
@@ -158,7 +164,9 @@ impl Config {
             "listen" => self.listen = address(text)?,
             "data_dir" => self.data_dir = folder(text, base, entry.origin)?,
             "approvals.expires" => approvals.expires = parse_duration(text).map_err(|e| e.to_string())?,
-            "approvals.park_after" => approvals.park_after = parse_duration(text).map_err(|e| e.to_string())?,
+            "approvals.park_after" => {
+                approvals.park_after = parse_duration(text).map_err(|e| e.to_string())?;
+            }
             "approvals.remember" => approvals.remember = remember(text)?,
             "approvals.agent_may_decide" => approvals.agent_may_decide = truth(text)?,
             "approvals.client_elicitation" => approvals.client_elicitation = truth(text)?,
@@ -174,20 +182,28 @@ fn find(shared: &Shared, environment: &Environment) -> Result<Option<PathBuf>, C
     if let Some(path) = named {
         return Ok(Some(path));
     }
-    let candidates = [Some(PathBuf::from(FILE)), folders::configuration(environment).map(|folder| folder.join(FILE))];
+    let candidates =
+        [Some(PathBuf::from(FILE)), folders::configuration(environment).map(|folder| folder.join(FILE))];
     for candidate in candidates.into_iter().flatten() {
         match candidate.try_exists() {
             Ok(true) => return Ok(Some(candidate)),
             Ok(false) => {}
             // Going on with the next would silently drop the operator's rules.
-            Err(e) => return Err(ConfigErrors::one(candidate.display().to_string(), format!("it cannot be looked at: {e}"))),
+            Err(e) => {
+                return Err(ConfigErrors::one(
+                    candidate.display().to_string(),
+                    format!("it cannot be looked at: {e}"),
+                ));
+            }
         }
     }
     Ok(None)
 }
 
 fn address(text: &str) -> Result<SocketAddr, String> {
-    text.parse().map_err(|_| format!("{text:?} is no address; write an address and a port, such as \"127.0.0.1:7420\""))
+    text.parse().map_err(|_| {
+        format!("{text:?} is no address; write an address and a port, such as \"127.0.0.1:7420\"")
+    })
 }
 
 fn folder(text: &str, base: &Path, origin: Origin) -> Result<PathBuf, String> {

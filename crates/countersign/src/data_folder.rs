@@ -33,7 +33,9 @@ pub(crate) struct Told {
 
 impl DataFolder {
     pub(crate) fn open(folder: &Path) -> Result<Self, Problem> {
-        SqliteStore::open(folder).map(|store| Self { store: Arc::new(store) }).map_err(|error| refused(&error))
+        SqliteStore::open(folder)
+            .map(|store| Self { store: Arc::new(store) })
+            .map_err(|error| refused(&error))
     }
 
     /// Every question nobody answered, oldest first.
@@ -94,7 +96,8 @@ impl DataFolder {
             if here {
                 continue;
             }
-            let recoveries = self.told(row.id).await?.map(|told| told.execution.recover()).unwrap_or_default();
+            let recoveries =
+                self.told(row.id).await?.map(|told| told.execution.recover()).unwrap_or_default();
             let doubt = |recovery: &Recovery| matches!(recovery, Recovery::FoundInDoubt(_));
             if recoveries.is_empty() || !recoveries.iter().all(doubt) {
                 stranded.push(row);
@@ -113,13 +116,16 @@ pub(crate) fn target(id: &str, invocation: &Invocation) -> Result<Target, Proble
     } else {
         Err(format!("{id:?} is neither an elicitation (eli_…) nor an execution (exec_…)"))
     };
-    parsed.map_err(|e| Problem::usage(e).hint(format!("`{}` lists what waits, with its ids.", invocation.command("inbox"))))
+    parsed.map_err(|e| {
+        Problem::usage(e).hint(format!("`{}` lists what waits, with its ids.", invocation.command("inbox")))
+    })
 }
 
 /// An execution's id from the command line.
 pub(crate) fn execution_id(id: &str, invocation: &Invocation) -> Result<ExecutionId, Problem> {
     id.parse().map_err(|e: countersign_core::ids::IdError| {
-        Problem::usage(e.to_string()).hint(format!("`{}` lists executions.", invocation.command("executions")))
+        Problem::usage(e.to_string())
+            .hint(format!("`{}` lists executions.", invocation.command("executions")))
     })
 }
 
@@ -128,7 +134,8 @@ fn refused(error: &OpenError) -> Problem {
         OpenError::InUse { .. } => Problem::new("data_folder_in_use", error.to_string())
             .hint("One process at a time works on a data folder. If it waits at a terminal, answer there."),
         OpenError::Folder { .. } | OpenError::ReadOnly { .. } => {
-            Problem::new("data_folder_unusable", error.to_string()).hint("Say where to keep data with --data-dir FOLDER.")
+            Problem::new("data_folder_unusable", error.to_string())
+                .hint("Say where to keep data with --data-dir FOLDER.")
         }
         _ => Problem::new("store_unusable", error.to_string()),
     }

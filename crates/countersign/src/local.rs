@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use countersign_core::ids::ExecutionId;
 use countersign_kernel::{
-    Answer, BuildError, Caller, Decide, DecideError, ExecutionResult, Gateway, Patience, Receipt, SessionError, Target,
+    Answer, BuildError, Caller, Decide, DecideError, ExecutionResult, Gateway, Patience, Receipt,
+    SessionError, Target,
 };
 use countersign_sdk::{Plugin, Principal, SessionId};
 
@@ -70,7 +71,9 @@ impl Setup {
                 first.id,
                 stranded.len()
             );
-            return Err(Problem::new("tool_not_here", message).hint(missing_tool_hint(&tool, &self.invocation)).into());
+            return Err(Problem::new("tool_not_here", message)
+                .hint(missing_tool_hint(&tool, &self.invocation))
+                .into());
         }
         let mut builder = Gateway::on(Arc::clone(&folder.store) as Arc<dyn countersign_kernel::ports::Store>)
             .policy(self.config.policy.clone())
@@ -105,9 +108,9 @@ impl Local {
         let id = SessionId::parse(id).map_err(|e| Problem::usage(format!("--session: {e}")))?;
         match self.gateway.open_session(&self.agent, CHANNEL, Some(id)).await {
             Ok(id) => Ok(id),
-            Err(e @ SessionError::Taken) => {
-                Err(Problem::new("session_taken", e.to_string()).hint("Choose another name with --session.").into())
-            }
+            Err(e @ SessionError::Taken) => Err(Problem::new("session_taken", e.to_string())
+                .hint("Choose another name with --session.")
+                .into()),
             Err(e) => Err(e.into()),
         }
     }
@@ -142,7 +145,10 @@ impl Local {
 /// What to do where a tool is not registered.
 pub(crate) fn missing_tool_hint(tool: &str, invocation: &Invocation) -> String {
     if crate::demo::owns(tool) {
-        return format!("It is a demo tool, and they are here only with --demo: `{}`", invocation.again_with_demo());
+        return format!(
+            "It is a demo tool, and they are here only with --demo: `{}`",
+            invocation.again_with_demo()
+        );
     }
     "Run this with the program that has the tool's plugin; nothing was changed.".to_owned()
 }

@@ -19,7 +19,11 @@ const REFUSALS: &[&str] = &["denied", "cancelled", "expired"];
 
 /// Prints an execution as it stands and gives the exit status for it. The value goes to standard output, everything
 /// else beside it.
-pub(crate) fn result(result: &ExecutionResult, screen: Screen, invocation: &Invocation) -> anyhow::Result<Exit> {
+pub(crate) fn result(
+    result: &ExecutionResult,
+    screen: Screen,
+    invocation: &Invocation,
+) -> anyhow::Result<Exit> {
     if screen.format == Format::Json {
         screen.print_json(&wire::result(result))?;
         return Ok(exit_of(result));
@@ -49,7 +53,9 @@ fn exit_of(result: &ExecutionResult) -> Exit {
     match result.status {
         Status::Succeeded | Status::Waiting => Exit::Done,
         Status::Cancelled => Exit::Refused,
-        Status::Failed if result.error.as_ref().is_some_and(|e| REFUSALS.contains(&e.code.as_str())) => Exit::Refused,
+        Status::Failed if result.error.as_ref().is_some_and(|e| REFUSALS.contains(&e.code.as_str())) => {
+            Exit::Refused
+        }
         Status::Running if !result.pending.is_empty() => Exit::Done,
         Status::Failed | Status::Running | Status::InDoubt => Exit::Failed,
     }
@@ -127,12 +133,15 @@ pub(crate) fn decision(decision: &Decision) -> String {
         Outcome::Expired => "expired",
     };
     let by = match &decision.by {
-        Decider::Person { principal, .. } => format!(" by {principal} through {}", shown::line(&decision.channel)),
+        Decider::Person { principal, .. } => {
+            format!(" by {principal} through {}", shown::line(&decision.channel))
+        }
         Decider::Grant { id } => format!(" by the remembered approval {id}"),
         Decider::Clock => ": nobody decided in time".to_owned(),
         Decider::Gateway { reason } => format!(" by the gateway: {}", shown::line(reason)),
     };
-    let comment = decision.comment.as_deref().map(|c| format!(", saying {:?}", shown::line(c))).unwrap_or_default();
+    let comment =
+        decision.comment.as_deref().map(|c| format!(", saying {:?}", shown::line(c))).unwrap_or_default();
     format!("{outcome}{by}{comment}")
 }
 

@@ -51,14 +51,20 @@ pub(crate) struct Screen {
 
 impl Screen {
     pub(crate) fn of_process(format: Format, environment: &Environment) -> Self {
-        let dull = environment.text("NO_COLOR").is_some() || environment.text("TERM").is_some_and(|term| term == "dumb");
+        let dull = environment.text("NO_COLOR").is_some()
+            || environment.text("TERM").is_some_and(|term| term == "dumb");
         let paint = |terminal: bool| if terminal && !dull { Paint::Ansi } else { Paint::Plain };
         let audience = match (io::stdout().is_terminal(), io::stdin().is_terminal()) {
             (true, true) => Audience::Person,
             (true, false) => Audience::Reader,
             (false, _) => Audience::Program,
         };
-        Self { format, audience, out: paint(io::stdout().is_terminal()), err: paint(io::stderr().is_terminal()) }
+        Self {
+            format,
+            audience,
+            out: paint(io::stdout().is_terminal()),
+            err: paint(io::stderr().is_terminal()),
+        }
     }
 
     /// Whether a person can be asked here.
@@ -70,7 +76,11 @@ impl Screen {
     pub(crate) fn print(&self, text: &str) -> anyhow::Result<()> {
         let mut out = io::stdout().lock();
         let end = if text.is_empty() || text.ends_with('\n') { "" } else { "\n" };
-        match out.write_all(text.as_bytes()).and_then(|()| out.write_all(end.as_bytes())).and_then(|()| out.flush()) {
+        match out
+            .write_all(text.as_bytes())
+            .and_then(|()| out.write_all(end.as_bytes()))
+            .and_then(|()| out.flush())
+        {
             Err(e) if e.kind() != io::ErrorKind::BrokenPipe => Err(e.into()),
             _ => Ok(()),
         }
@@ -83,13 +93,22 @@ impl Screen {
 
     /// Writes a line to standard error. Nobody can be told that it failed.
     pub(crate) fn note(&self, text: &str) {
-        let _ = writeln!(io::stderr().lock(), "{text}");
+        if cfg!(test) {
+            // Only the macro is captured with its test.
+            eprintln!("{text}");
+        } else {
+            let _ = writeln!(io::stderr().lock(), "{text}");
+        }
     }
 
     /// Writes a question to standard error, without ending the line.
     pub(crate) fn ask(&self, text: &str) {
-        let mut err = io::stderr().lock();
-        let _ = write!(err, "{text}").and_then(|()| err.flush());
+        if cfg!(test) {
+            eprint!("{text}");
+        } else {
+            let mut err = io::stderr().lock();
+            let _ = write!(err, "{text}").and_then(|()| err.flush());
+        }
     }
 }
 

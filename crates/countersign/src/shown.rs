@@ -16,6 +16,11 @@ pub(crate) fn line(text: &str) -> String {
     visible(text).text.replace('\n', "⟦U+000A⟧")
 }
 
+/// Foreign text for a message that is made visible as a whole when it is printed: it just may not begin a line.
+pub(crate) fn flat(text: &str) -> String {
+    text.replace(['\n', '\r'], " ")
+}
+
 /// A block of foreign text behind a gutter, and what is odd about it.
 pub(crate) fn block(text: &str, indent: &str, paint: Paint) -> String {
     let Visible { text, warnings } = visible(text);
@@ -74,11 +79,15 @@ fn warned(warnings: &[Warning], indent: &str, paint: Paint) -> String {
         (Warning::Invisible, "invisible characters"),
         (Warning::Padding, "padding that can push text out of sight"),
     ];
-    let found: Vec<&str> = kinds.iter().filter(|(kind, _)| warnings.contains(kind)).map(|(_, words)| *words).collect();
+    let found: Vec<&str> =
+        kinds.iter().filter(|(kind, _)| warnings.contains(kind)).map(|(_, words)| *words).collect();
     if found.is_empty() {
         return String::new();
     }
-    format!("{indent}{}\n", paint.yellow(&format!("! It contains {}; they are written as ⟦…⟧.", found.join(", "))))
+    format!(
+        "{indent}{}\n",
+        paint.yellow(&format!("! It contains {}; they are written as ⟦…⟧.", found.join(", ")))
+    )
 }
 
 #[cfg(test)]

@@ -1,5 +1,7 @@
 //! The built program, as somebody at a shell meets it: each test has a data folder of its own.
 
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test that meets the unexpected stops there")]
+
 #[path = "cli/shell.rs"]
 mod shell;
 #[cfg(unix)]

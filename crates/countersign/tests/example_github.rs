@@ -1,6 +1,12 @@
 //! The GitHub example against a stand-in for GitHub, on a real store: what reaches it, when, and what does not leak.
 
-#[expect(dead_code, unreachable_pub, reason = "the example's own `main` is not run here, and it is a program of its own")]
+#![expect(clippy::unwrap_used, reason = "a test that meets the unexpected stops there")]
+
+#[expect(
+    dead_code,
+    unreachable_pub,
+    reason = "the example's own `main` is not run here, and it is a program of its own"
+)]
 #[path = "../examples/github.rs"]
 mod github;
 
@@ -64,7 +70,8 @@ async fn answer(
     headers: HeaderMap,
     body: Bytes,
 ) -> axum::response::Response {
-    let authorization = headers.get("authorization").and_then(|v| v.to_str().ok()).unwrap_or_default().to_owned();
+    let authorization =
+        headers.get("authorization").and_then(|v| v.to_str().ok()).unwrap_or_default().to_owned();
     let seen = Seen {
         method: method.clone(),
         uri: uri.to_string(),
@@ -77,7 +84,8 @@ async fn answer(
         all.len()
     };
     if *stand_in.broken.lock().unwrap() {
-        return (StatusCode::INTERNAL_SERVER_ERROR, format!("oops, you sent {authorization}")).into_response();
+        return (StatusCode::INTERNAL_SERVER_ERROR, format!("oops, you sent {authorization}"))
+            .into_response();
     }
     if authorization != format!("Bearer {TOKEN}") {
         return (StatusCode::UNAUTHORIZED, "{}").into_response();
@@ -236,7 +244,9 @@ async fn once_per_session_and_tool_unless_a_rule_says_each_call() {
 #[tokio::test]
 async fn paths_that_would_leave_the_repository_are_refused() {
     let bench = Bench::with_rules("").await;
-    for (owner, repo) in [("..", "r"), ("o", ".."), ("o/x", "r"), ("o", "r/../../user"), ("o", "r?x"), ("o", "")] {
+    for (owner, repo) in
+        [("..", "r"), ("o", ".."), ("o/x", "r"), ("o", "r/../../user"), ("o", "r?x"), ("o", "")]
+    {
         let request = CallRequest {
             path: "github.issues.list".into(),
             args: json!({ "owner": owner, "repo": repo }),

@@ -16,6 +16,14 @@ fn yes() -> Decision {
 fn a_decider_who_says_the_same_again_repeats_and_whoever_says_otherwise_does_not() {
     let words = Decision { comment: Some("as I said".into()), channel: "cli".into(), at: ms(9), ..yes() };
     assert!(yes().repeats(&words), "other words for the same decision");
+    for token in [None, Some(tok(2))] {
+        let by = Decider::Person { principal: principal("ann"), token };
+        let elsewhere = Decision { by, ..yes() };
+        assert!(
+            yes().repeats(&elsewhere) && elsewhere.repeats(&yes()),
+            "a person is the same with any token"
+        );
+    }
     let bob = Decider::Person { principal: principal("bob"), token: None };
     let data = Some(Canonical::of(&json!({ "branch": "main" })).unwrap());
     let others = [

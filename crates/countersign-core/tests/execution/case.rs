@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 
 use countersign_core::audit::AuditEntry;
 use countersign_core::elicitation::{Decision, Elicitation, Origin};
-use countersign_core::event::{CallOutcome, Event, EventBody, Kind, Settlement, StartedBy};
+use countersign_core::event::{CallOutcome, Event, EventBody, Kind, Settlement, Started, StartedBy};
 use countersign_core::execution::{ApplyError, Call, Execution, Next, Status};
 use countersign_core::ids::ElicitationId;
 use countersign_core::time::Timestamp;
@@ -31,7 +31,11 @@ impl Case {
     }
 
     pub(crate) fn of(kind: Kind) -> Self {
-        let first = Event { at: ms(1), body: EventBody::Started(sample::started(kind)) };
+        Self::of_facts(sample::started(kind))
+    }
+
+    pub(crate) fn of_facts(facts: Started) -> Self {
+        let first = Event { at: ms(1), body: EventBody::Started(facts) };
         let execution = Execution::start(&first).unwrap();
         Self { execution, journal: vec![first], now: ms(1) }
     }
@@ -231,6 +235,16 @@ impl Case {
         }
         text
     }
+}
+
+/// The gate's question, open: asked at 3, so expired from 1003 on.
+pub(crate) fn asked() -> Case {
+    Case::new().issue(sample::DELETES).ask()
+}
+
+/// A safe call whose handler asks, at 4, so expired from 1004 on.
+pub(crate) fn handler_asked() -> Case {
+    Case::new().issue(sample::READS).start(sample::by_rule()).ask_by_handler()
 }
 
 /// Who, about what, on what digest: what happened.

@@ -197,6 +197,13 @@ fn another_version_is_refused_and_says_what_to_do() {
         );
         assert!(error.contains("run a newer countersign"), "{error}");
     }
+    let unknown = r#"{"v":2,"at":1,"event":{"callForked":{"call":0}}}"#;
+    assert!(
+        read(unknown).unwrap_err().to_string().contains("run a newer countersign"),
+        "also of unknown events"
+    );
+    let misspelt = unknown.replacen("\"v\":2", "\"v\":1", 1);
+    assert!(read(&misspelt).unwrap_err().to_string().contains("unknown variant `callForked`"));
     let unversioned = GOLDEN.lines().next().unwrap().replacen("\"v\":1,", "", 1);
     assert!(read(&unversioned).unwrap_err().to_string().contains("missing field `v`"));
 }

@@ -1,5 +1,6 @@
 //! Whole journals: each way a call can go, event by event, with its audit record and what the execution says after it.
 
+use countersign_core::audit::AuditEntry;
 use countersign_core::canonical::Canonical;
 use countersign_core::elicitation::Decision;
 use countersign_core::event::{Settlement, StartedBy};
@@ -8,7 +9,9 @@ use countersign_sdk::Outcome;
 use serde_json::json;
 
 use crate::case::Case;
-use crate::sample::{CALL, DELETES, READS, by_answer, by_grant, by_rule, decision, failed, form, verbatim};
+use crate::sample::{
+    CALL, DELETES, READS, by_answer, by_grant, by_rule, decision, eli, failed, form, verbatim,
+};
 
 #[test]
 fn an_approved_call_runs_once_and_ends_with_its_value() {
@@ -133,4 +136,16 @@ fn a_grant_starts_a_call_without_a_question() {
 fn a_rule_starts_a_call_without_a_question() {
     let case = Case::new().issue(READS).start(by_rule()).settle_ok().finish();
     insta::assert_snapshot!("rule", case.expect_status(Status::Succeeded).journal());
+}
+
+/// The snapshots show it as well; this is what an auditor joins by.
+#[test]
+fn the_audit_of_a_decision_names_its_call_and_that_of_a_start_its_question() {
+    let case = Case::approved(DELETES);
+    let entry = |i: usize| AuditEntry::of(case.execution(), &case.events()[i]);
+    let told = |i| (entry(i).what, entry(i).call, entry(i).elicitation);
+    assert_eq!(told(3), ("Decided".to_owned(), Some(CALL), Some(eli(1))));
+    assert_eq!(told(4), ("CallStarted".to_owned(), Some(CALL), Some(eli(1))));
+    let by_rule = Case::new().issue(READS).start(by_rule());
+    assert_eq!(AuditEntry::of(by_rule.execution(), &by_rule.events()[2]).elicitation, None);
 }

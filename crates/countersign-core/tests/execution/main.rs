@@ -4,6 +4,9 @@
 
 mod answers;
 mod case;
+mod clock;
+mod doubt;
+mod ends;
 mod golden;
 mod journals;
 mod ledger;
@@ -12,4 +15,5 @@ mod properties;
 mod rules;
 mod sample;
 mod starts;
+mod stored;
 mod table;

@@ -6,7 +6,9 @@
 use countersign_core::canonical::Canonical;
 use countersign_core::digest::Digest;
 use countersign_core::elicitation::{Decider, Decision, Elicitation, Origin};
-use countersign_core::event::{CallIssued, CallOutcome, Event, EventBody, Failure, Kind, Settlement, StartedBy};
+use countersign_core::event::{
+    CallIssued, CallOutcome, Event, EventBody, Failure, Kind, Settlement, StartedBy,
+};
 use countersign_core::execution::{Asked, AskedState, Execution, Phase};
 use countersign_core::ids::{CallNo, ElicitationId};
 use countersign_core::time::Timestamp;
@@ -14,8 +16,8 @@ use countersign_sdk::{Outcome, ToolPath};
 use serde_json::json;
 
 use crate::sample::{
-    CALL, DELETES, by_grant, by_rule, decided, decision, eli, failed, form, gra, issued, ms, policy_version,
-    principal, question, settled, start, started, succeeded, verbatim, withdrawal,
+    CALL, DELETES, ask, by_grant, by_rule, decided, decision, eli, failed, form, gra, issued, ms,
+    policy_version, principal, question, settled, start, started, succeeded, verbatim, withdrawal,
 };
 
 /// One event that could come next.
@@ -163,10 +165,6 @@ fn crooked_answers(known: &Elicitation, ordinal: u32, at: Timestamp) -> Vec<Offe
         offer("a backdated denial", after, decided(known.id, decision(Outcome::Denied, at))),
         offer("a postdated withdrawal", at, decided(known.id, withdrawal(after))),
     ]
-}
-
-fn ask(elicitation: Elicitation) -> EventBody {
-    EventBody::Asked(Box::new(elicitation))
 }
 
 fn fresh(execution: &Execution) -> ElicitationId {

@@ -180,7 +180,11 @@ impl History {
         let (doubtful, running) = (call.would_be_in_doubt(), matches!(call.phase(), Phase::Running(_)));
         prop_assert!(replayed.take_permit(CALL).is_none(), "a replayed start is not entered");
         let again = replayed.take_permit_again(CALL).is_some();
-        prop_assert_eq!(again, running && !doubtful, "entered again where that leaves no doubt, and only there");
+        prop_assert_eq!(
+            again,
+            running && !doubtful,
+            "entered again where that leaves no doubt, and only there"
+        );
         prop_assert!(replayed.take_permit_again(CALL).is_none(), "one crash, one permit");
         Ok(())
     }
@@ -242,7 +246,9 @@ fn ends(offer: &Offer) -> bool {
 
 /// The whole value as text, but for who holds which permit: that is the process's, not the journal's.
 fn without_permits(execution: &Execution) -> String {
-    format!("{execution:?}").replace("permit: Unspent", "permit: Spent").replace("permit: Lost", "permit: Spent")
+    format!("{execution:?}")
+        .replace("permit: Unspent", "permit: Spent")
+        .replace("permit: Lost", "permit: Spent")
 }
 
 /// Failures are written down as tests of their own, not as files of seeds.

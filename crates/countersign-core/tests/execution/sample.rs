@@ -150,6 +150,10 @@ pub(crate) fn withdrawal(at: Timestamp) -> Decision {
     Decision { by, channel: "gateway".into(), ..decision(Outcome::Cancelled, at) }
 }
 
+pub(crate) fn ask(elicitation: Elicitation) -> EventBody {
+    EventBody::Asked(Box::new(elicitation))
+}
+
 pub(crate) fn decided(id: ElicitationId, decision: Decision) -> EventBody {
     EventBody::Decided { elicitation: id, decision }
 }

@@ -1,7 +1,7 @@
 //! From a yes to a start: what `authorise` checks at the last moment, and what a permit is good for.
 
 use countersign_core::digest::{Digest, Fingerprint};
-use countersign_core::event::{EventBody, Kind, Settlement, StartedBy};
+use countersign_core::event::{Event, EventBody, Kind, Settlement, StartedBy};
 use countersign_core::execution::{Execution, Recovery, Refusal};
 use countersign_core::ids::CallNo;
 use countersign_sdk::{Effects, Outcome};
@@ -111,6 +111,16 @@ fn a_person_who_says_retry_authorises_one_start() {
     assert_eq!(authorise(&retrying.apply(again), 10), Err(Refusal::NotApproved));
 }
 
+/// R14: the tool may have been replaced while its call was in doubt. The policy does not matter: a person spoke last.
+#[test]
+fn a_retry_starts_only_the_tool_that_was_approved() {
+    let retrying = Case::approved(DELETES).doubt().settle_doubt(Settlement::Retry);
+    let with = |tool, policy| retrying.execution().authorise(CALL, ms(20), tool, policy);
+    let other = Fingerprint(Digest::of(b"another tool"));
+    assert_eq!(with(other, policy_version()), Err(Refusal::ToolChanged));
+    assert_eq!(with(fingerprint(), Digest::of(b"another policy")), Ok(start(StartedBy::Retry)));
+}
+
 fn permits(execution: &mut Execution) -> usize {
     std::iter::from_fn(|| execution.take_permit(CALL)).take(5).count()
 }
@@ -159,6 +169,46 @@ fn a_replayed_start_is_not_entered_again_unless_that_leaves_no_doubt() {
         assert_eq!(again.is_some(), recovery == Recovery::Rerun(CALL), "\n{}", case.journal());
     }
     assert_eq!(Case::approved(DELETES).doubt().execution().recover(), []);
+}
+
+/// A journal that contradicts itself must not run anything.
+#[test]
+fn a_poisoned_execution_yields_no_permit() {
+    let poison = |mut execution: Execution, at| {
+        let event = Event { at, body: start(StartedBy::Retry) };
+        execution.apply(&event).unwrap_err();
+        execution
+    };
+    let fresh = Case::approved(DELETES);
+    let at = fresh.next_at();
+    assert!(fresh.execution().clone().take_permit(CALL).is_some());
+    assert!(poison(fresh.execution().clone(), at).take_permit(CALL).is_none());
+    let at_ask = Case::approved(DELETES).ask_by_handler();
+    let at = at_ask.next_at();
+    assert!(at_ask.replayed().take_permit_again(CALL).is_some());
+    assert!(poison(at_ask.replayed(), at).take_permit_again(CALL).is_none());
+}
+
+#[test]
+fn one_crash_yields_one_permit_to_enter_again() {
+    let at_ask = Case::approved(DELETES).ask_by_handler();
+    for mut replayed in [at_ask.replayed(), Case::approved(OVERWRITES).replayed()] {
+        assert!(replayed.take_permit_again(CALL).is_some());
+        assert!(replayed.take_permit_again(CALL).is_none());
+        assert!(replayed.take_permit(CALL).is_none());
+    }
+}
+
+/// A second handler beside it would get the same answer.
+#[test]
+fn a_handler_that_is_running_is_not_entered_again() {
+    let mut case = Case::approved(DELETES);
+    assert!(case.execution_mut().take_permit(CALL).is_some());
+    let mut case = case.ask_by_handler();
+    assert!(case.execution_mut().take_permit_again(CALL).is_none());
+    let mut not_entered_yet = Case::approved(OVERWRITES);
+    assert!(not_entered_yet.execution_mut().take_permit_again(CALL).is_none(), "it has its own permit");
+    assert!(not_entered_yet.execution_mut().take_permit(CALL).is_some());
 }
 
 #[test]

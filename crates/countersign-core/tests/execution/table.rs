@@ -27,6 +27,7 @@ fn phases() -> Vec<(&'static str, &'static str, Case)> {
         ("ref", "Refused", issued().ask().decide(Outcome::Denied)),
         ("run", "Running, fresh", running()),
         ("opn", "Running, its question open", asking()),
+        ("frm", "Running, its form open", running().ask_by_handler_for(form())),
         ("ans", "Running, its question answered", asking().decide(Outcome::Approved)),
         ("pst", "Running, let past its question", asking().decide(Outcome::Approved).start(by_answer(2))),
         (

@@ -20,6 +20,7 @@ use tokio::sync::watch;
 enum Mode {
     Pass,
     Hold,
+    HoldAnswers,
     RefuseOne,
 }
 
@@ -38,6 +39,11 @@ impl HeldStore {
     /// From here on commits wait.
     pub(crate) fn hold(&self) {
         self.mode.send_replace(Mode::Hold);
+    }
+
+    /// From here on commits are made, and their answers wait.
+    pub(crate) fn hold_answers(&self) {
+        self.mode.send_replace(Mode::HoldAnswers);
     }
 
     /// Lets them go.
@@ -60,7 +66,10 @@ impl Store for HeldStore {
             self.mode.send_replace(Mode::Pass);
             return Err(StoreError::Unavailable("refused, as planned".into()));
         }
-        self.inner.commit(write).await
+        let committed = self.inner.commit(write).await;
+        // The sender lives in `self`, so that waiting cannot fail.
+        let _ = mode.wait_for(|mode| *mode != Mode::HoldAnswers).await;
+        committed
     }
 
     fn commit_soon(&self, write: Write) -> Result<(), StoreError> {

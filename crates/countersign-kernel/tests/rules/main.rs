@@ -6,6 +6,7 @@ mod closing;
 mod deciders;
 mod doubt;
 mod grants;
+mod hanging_up;
 mod held_store;
 mod keys;
 mod parking;

@@ -153,13 +153,29 @@ async fn a_decision_that_arrives_in_the_moment_of_parking_is_not_lost() {
     assert_eq!(world.ledger.effects().len(), 1);
 }
 
+/// A tool that asks, and takes its time once it was answered.
+fn slow_after_yes(world: &World) -> Plugin {
+    let ledger = world.ledger.clone();
+    let tool = Tool::new("own.slow").name("Slow").describe("Asks, then takes its time.").handler(move |ctx: Ctx, _: Nothing| {
+        let ledger = ledger.clone();
+        async move {
+            if ctx.confirm("Go on?").await? {
+                tokio::time::sleep(Duration::from_secs(10)).await;
+                happen(&ctx, &ledger, "went on").await;
+            }
+            Ok::<_, ToolError>(Done { done: true })
+        }
+    });
+    Plugin::new("own", "Own", "Tools of this test.").tool(tool)
+}
+
 /// The same, where the write that parking waits for is a decision that fails.
 #[tokio::test(start_paused = true)]
 async fn a_decision_that_fails_in_the_moment_of_parking_does_not_lose_the_next() {
     let world = World::new(1);
     let store = HeldStore::new(world.disk.clone());
-    let gateway = world.start_with(world.builder(Arc::new(store.clone()))).await;
-    let waiting = gateway.ask("lab.transfer", json!({ "amount": 20_000 })).await.unwrap();
+    let gateway = world.start_with(world.builder(Arc::new(store.clone())).plugin(slow_after_yes(&world))).await;
+    let waiting = gateway.ask("own.slow", json!({})).await.unwrap();
     let target = Target::Execution(waiting.execution);
     let decide = |by| {
         let gateway = gateway.clone();
@@ -174,6 +190,8 @@ async fn a_decision_that_fails_in_the_moment_of_parking_does_not_lose_the_next()
     store.refuse_one_and_go_on();
     assert!(anns.await.unwrap().is_err(), "the store did not take it");
     assert!(bobs.await.unwrap().is_ok());
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    assert_eq!(gateway.live(), 1, "while it runs it is where others find it");
     let end = tokio::time::timeout(Duration::from_secs(60), gateway.end_of(&waiting)).await.expect("it goes on");
     assert!(end.success());
     assert_eq!(world.ledger.effects().len(), 1);

@@ -39,6 +39,7 @@ async fn a_question_that_could_not_be_written_is_an_error_and_asks_nobody() {
     next(&faults, 1, Fault::Refuse);
     let error = gateway.ask("lab.destroy", note()).await.unwrap_err();
     assert_eq!(error.code(), "unavailable");
+    tokio::time::sleep(Duration::from_secs(1)).await;
     assert_eq!((gateway.open().await, gateway.live()), (vec![], 0));
     assert!(gateway.ask("lab.destroy", note()).await.unwrap().paused().is_some(), "and works when the store does");
     nothing_is_broken(&world).await;

@@ -29,13 +29,16 @@ async fn print_verified(folder: &DataFolder, screen: Screen) -> anyhow::Result<E
     let (records, head) = match verified(&folder.store).await? {
         Ok(found) => found,
         Err(broken) => {
-            let hint = "Somebody changed the database, or it is damaged. Keep a copy, and compare it with a backup.";
+            let hint =
+                "Somebody changed the database, or it is damaged. Keep a copy, and compare it with a backup.";
             return Err(Problem::new("audit_broken", broken.to_string()).hint(hint).into());
         }
     };
     match screen.format {
         Format::Json => screen.print_json(&json!({ "ok": true, "records": records, "head": head }))?,
-        Format::Text => screen.print(&format!("The chain of {records} records is unbroken. Its head is {head}."))?,
+        Format::Text => {
+            screen.print(&format!("The chain of {records} records is unbroken. Its head is {head}."))?;
+        }
     }
     Ok(Exit::Done)
 }

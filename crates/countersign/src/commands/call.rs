@@ -13,7 +13,8 @@ use crate::{report, terminal};
 
 pub(super) async fn run(setup: Setup, args: CallArgs) -> anyhow::Result<Exit> {
     let input = input::json(args.input.as_deref(), "the arguments")?;
-    let asks = setup.screen.can_ask() && !args.no_wait && input::place(args.input.as_deref()) == Place::Elsewhere;
+    let asks =
+        setup.screen.can_ask() && !args.no_wait && input::place(args.input.as_deref()) == Place::Elsewhere;
     let folder = DataFolder::open(&setup.config.data_dir)?;
     setup
         .with_gateway(&folder, async |local| {
@@ -41,9 +42,13 @@ fn refused(error: CallError, path: &str, local: &Local) -> anyhow::Error {
     match error {
         CallError::ToolNotFound { .. } => not_found(path, local.gateway.catalog(), invocation).into(),
         CallError::InvalidInput { violations } => {
-            let lines: String = violations.iter().map(|v| format!("\n  {}", crate::shown::line(&v.to_string()))).collect();
+            let lines: String =
+                violations.iter().map(|v| format!("\n  {}", crate::shown::flat(&v.to_string()))).collect();
             Problem::new(code, format!("the arguments do not fit:{lines}"))
-                .hint(format!("`{}` shows what the tool takes.", invocation.command(&format!("tools show {path}"))))
+                .hint(format!(
+                    "`{}` shows what the tool takes.",
+                    invocation.command(&format!("tools show {path}"))
+                ))
                 .into()
         }
         CallError::Gateway(error) => error.into(),
@@ -53,9 +58,12 @@ fn refused(error: CallError, path: &str, local: &Local) -> anyhow::Error {
 
 /// That there is no such tool, and what was perhaps meant.
 pub(super) fn not_found(path: &str, catalog: &Catalog, invocation: &Invocation) -> Problem {
-    let shown = crate::shown::line(path);
-    let below: Vec<&str> =
-        catalog.iter().map(|tool| tool.path().as_str()).filter(|p| p.starts_with(&format!("{path}."))).collect();
+    let shown = crate::shown::flat(path);
+    let below: Vec<&str> = catalog
+        .iter()
+        .map(|tool| tool.path().as_str())
+        .filter(|p| p.starts_with(&format!("{path}.")))
+        .collect();
     let near = catalog.near(path);
     let list = invocation.command("tools");
     if !below.is_empty() {

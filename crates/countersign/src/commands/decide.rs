@@ -12,7 +12,7 @@ use crate::args::{ApproveArgs, DenyArgs};
 use crate::data_folder::{DataFolder, Told, target};
 use crate::exit::{Exit, Problem};
 use crate::invocation::Invocation;
-use crate::local::{Local, Setup, missing_tool_hint};
+use crate::local::{Setup, missing_tool_hint};
 use crate::screen::{Format, Screen};
 use crate::{report, terminal};
 
@@ -31,31 +31,37 @@ pub(super) async fn approve(setup: Setup, args: ApproveArgs) -> anyhow::Result<E
         }
     }
     let remember = args.remember.map(Remember::from);
-    let decision = (Answer::Approve { remember, data }, args.comment);
-    setup.with_gateway(&folder, async |local| decide(local, target, decision, &told).await).await
+    let answer = Answer::Approve { remember, data };
+    setup
+        .with_gateway(&folder, async |local| {
+            let decided = local.decide(target, answer.clone(), args.comment).await;
+            let receipt = decided.map_err(|error| refused(error, &local.invocation))?;
+            announce(&receipt, &told, &answer, local.screen);
+            let result = local.until_paused(receipt.execution).await?;
+            report::result(&result, local.screen, &local.invocation)
+        })
+        .await
 }
 
 pub(super) async fn deny(setup: Setup, args: DenyArgs) -> anyhow::Result<Exit> {
     let target = target(&args.id, &setup.invocation)?;
     let folder = DataFolder::open(&setup.config.data_dir)?;
     let told = decidable(&folder, target, &setup).await?;
-    let decision = (Answer::Deny, args.reason);
-    setup.with_gateway(&folder, async |local| decide(local, target, decision, &told).await).await?;
+    let execution = told.execution.id();
+    setup
+        .with_gateway(&folder, async |local| {
+            match local.decide(target, Answer::Deny, args.reason).await {
+                Ok(receipt) => announce(&receipt, &told, &Answer::Deny, local.screen),
+                // Withdrawn instead of denied: nothing ran and nothing will, which is what was wanted.
+                Err(error @ DecideError::Void(_)) => local.screen.note(&error.to_string()),
+                Err(error) => return Err(refused(error, &local.invocation)),
+            }
+            let result = local.until_paused(execution).await?;
+            report::result(&result, local.screen, &local.invocation)
+        })
+        .await?;
     // A denial that was recorded is a success, whatever the execution makes of it.
     Ok(Exit::Done)
-}
-
-async fn decide(
-    local: &Local,
-    target: Target,
-    (answer, comment): (Answer, Option<String>),
-    told: &Told,
-) -> anyhow::Result<Exit> {
-    let decided = local.decide(target, answer.clone(), comment).await;
-    let receipt = decided.map_err(|error| refused(error, &local.invocation))?;
-    announce(&receipt, told, &answer, local.screen);
-    let result = local.until_paused(receipt.execution).await?;
-    report::result(&result, local.screen, &local.invocation)
 }
 
 /// The execution that is decided about, if this process can go on with it.
@@ -65,10 +71,12 @@ async fn decidable(folder: &DataFolder, target: Target, setup: &Setup) -> anyhow
         return Err(Problem::new("not_found", "there is nothing of this id to decide").hint(hint).into());
     };
     let paths = setup.paths();
-    let missing = told.execution.calls().iter().find(|call| !paths.iter().any(|path| call.path.as_str() == path));
+    let missing =
+        told.execution.calls().iter().find(|call| !paths.iter().any(|path| call.path.as_str() == path));
     match missing {
         Some(call) if !told.execution.status().is_final() => {
-            let message = format!("it waits still, but its tool {} is not here, so it could not run", call.path);
+            let message =
+                format!("it waits still, but its tool {} is not here, so it could not run", call.path);
             let hint = missing_tool_hint(call.path.as_str(), &setup.invocation);
             Err(Problem::new("tool_not_here", message).hint(hint).into())
         }
@@ -154,12 +162,16 @@ fn refused(error: DecideError, invocation: &Invocation) -> anyhow::Error {
         }
         DecideError::Ambiguous(open) => {
             let ids: String = open.iter().map(|id| format!("\n  {id}")).collect();
-            Problem::new(code, format!("the execution waits for {} decisions; name one of them:{ids}", open.len()))
-                .hint(format!("`{inbox}` shows each."))
-                .into()
+            Problem::new(
+                code,
+                format!("the execution waits for {} decisions; name one of them:{ids}", open.len()),
+            )
+            .hint(format!("`{inbox}` shows each."))
+            .into()
         }
         DecideError::InvalidData(violations) => {
-            let lines: String = violations.iter().map(|v| format!("\n  {}", crate::shown::line(&v.to_string()))).collect();
+            let lines: String =
+                violations.iter().map(|v| format!("\n  {}", crate::shown::flat(&v.to_string()))).collect();
             Problem::new(code, format!("the answer does not fit the form:{lines}"))
                 .hint(format!("Give it with --data '{{…}}'; `{inbox} --json` shows the form's schema."))
                 .into()

@@ -75,7 +75,11 @@ pub(super) async fn run(given: Given) -> anyhow::Result<Exit> {
 
 fn bad_configuration(errors: &ConfigErrors, findings: &mut Findings) {
     for error in errors.iter() {
-        findings.bad("configuration", format!("{}: {}", error.place, error.reason), "No command runs until it is mended.");
+        findings.bad(
+            "configuration",
+            format!("{}: {}", error.place, error.reason),
+            "No command runs until it is mended.",
+        );
     }
 }
 
@@ -87,7 +91,10 @@ fn configuration(config: &Config, findings: &mut Findings) {
     let approvals = &config.approvals;
     let remember = format!("{:?}", approvals.remember).to_lowercase();
     let (expires, park_after) = (span(approvals.expires), span(approvals.park_after));
-    findings.good("approvals", format!("expire after {expires}; remember \"{remember}\"; park after {park_after}"));
+    findings.good(
+        "approvals",
+        format!("expire after {expires}; remember \"{remember}\"; park after {park_after}"),
+    );
     findings.good("listen", format!("{}, for the server", config.listen));
     if approvals.agent_may_decide {
         let advice = "Set approvals.agent_may_decide = false, unless the agent is meant to approve itself.";
@@ -112,7 +119,9 @@ async fn tools(plugins: &[Plugin], findings: &mut Findings) -> anyhow::Result<()
     let anybody = Principal::agent("local-agent")?;
     for plugin in plugins {
         match plugin.check() {
-            Ok(()) => findings.good("tools", format!("plugin {} with {} tools", plugin.id(), plugin.tools().len())),
+            Ok(()) => {
+                findings.good("tools", format!("plugin {} with {} tools", plugin.id(), plugin.tools().len()));
+            }
             Err(errors) => {
                 for error in errors {
                     findings.bad("tools", format!("plugin {}: {error}", plugin.id()), "Mend the plugin.");
@@ -136,7 +145,8 @@ async fn tools(plugins: &[Plugin], findings: &mut Findings) -> anyhow::Result<()
 async fn data_folder(setup: &Setup, findings: &mut Findings) -> anyhow::Result<()> {
     let folder = setup.config.data_dir.as_path();
     if !folder.exists() {
-        findings.good("data folder", format!("{} is not there yet; the first call makes it", folder.display()));
+        findings
+            .good("data folder", format!("{} is not there yet; the first call makes it", folder.display()));
         return Ok(());
     }
     findings.good("data folder", folder.display().to_string());
@@ -159,7 +169,9 @@ async fn data_folder(setup: &Setup, findings: &mut Findings) -> anyhow::Result<(
             executions(&open, setup, findings).await?;
             match audit::verified(&open.store).await? {
                 Ok((records, _)) => findings.good("audit", format!("{records} records, unbroken")),
-                Err(broken) => findings.bad("audit", broken.to_string(), "Keep a copy and compare it with a backup."),
+                Err(broken) => {
+                    findings.bad("audit", broken.to_string(), "Keep a copy and compare it with a backup.");
+                }
             }
         }
     }
@@ -172,7 +184,10 @@ fn others_may_look(folder: &Path, findings: &mut Findings) {
     let Ok(facts) = folder.metadata() else { return };
     let mode = facts.permissions().mode() & 0o777;
     if mode & 0o077 != 0 {
-        let advice = format!("Whoever can write there can decide: chmod 700 {}", crate::invocation::quoted(&folder.to_string_lossy()));
+        let advice = format!(
+            "Whoever can write there can decide: chmod 700 {}",
+            crate::invocation::quoted(&folder.to_string_lossy())
+        );
         findings.odd("data folder", format!("others may look into it (mode {mode:o})"), advice);
     }
 }
@@ -188,13 +203,19 @@ fn schema_version(file: &Path) -> Option<i64> {
 
 async fn executions(folder: &DataFolder, setup: &Setup, findings: &mut Findings) -> anyhow::Result<()> {
     let now = SystemClock.now();
-    let waiting = folder.open_questions().await?.iter().filter(|row| now < row.elicitation.expires_at).count();
+    let waiting =
+        folder.open_questions().await?.iter().filter(|row| now < row.elicitation.expires_at).count();
     match waiting {
         0 => findings.good("inbox", "empty"),
-        number => findings.good("inbox", format!("{number} waiting: `{}`", setup.invocation.command("inbox"))),
+        number => {
+            findings.good("inbox", format!("{number} waiting: `{}`", setup.invocation.command("inbox")));
+        }
     }
     for row in folder.executions_in(Status::InDoubt).await? {
-        let advice = format!("Look at it with `{}`, then settle it.", setup.invocation.command(&format!("executions {}", row.id)));
+        let advice = format!(
+            "Look at it with `{}`, then settle it.",
+            setup.invocation.command(&format!("executions {}", row.id))
+        );
         findings.odd("in doubt", row.id.to_string(), advice);
     }
     let interrupted = folder.executions_in(Status::Running).await?.len();

@@ -34,14 +34,18 @@ async fn list(folder: &DataFolder, args: ExecutionsArgs, setup: &Setup) -> anyho
     let part = folder.store.executions(ExecutionFilter { status, requester: None }, page).await?;
     let screen = setup.screen;
     if screen.format == Format::Json {
-        screen.print_json(&wire::list(part.items.iter().map(wire::execution).collect(), part.next.as_deref()))?;
+        screen.print_json(&wire::list(
+            part.items.iter().map(wire::execution).collect(),
+            part.next.as_deref(),
+        ))?;
         return Ok(Exit::Done);
     }
     for row in &part.items {
         screen.print(&entry(row, screen.out))?;
     }
     match part.next {
-        Some(cursor) => screen.note(&format!("More: `{}`", setup.invocation.command(&format!("executions --cursor {cursor}")))),
+        Some(cursor) => screen
+            .note(&format!("More: `{}`", setup.invocation.command(&format!("executions --cursor {cursor}")))),
         None if part.items.is_empty() => screen.note("There are none."),
         None => {}
     }
@@ -52,7 +56,12 @@ fn entry(row: &ExecutionRow, paint: Paint) -> String {
     let status = report::status(row.status, paint);
     let padding = " ".repeat(10_usize.saturating_sub(wire::status(row.status).len()));
     let tool = row.tool.as_ref().map(ToString::to_string).unwrap_or_default();
-    format!("{}  {status}{padding} {tool:<20} {:<12} {}", row.id, row.session.as_str(), report::ago(row.created_at))
+    format!(
+        "{}  {status}{padding} {tool:<20} {:<12} {}",
+        row.id,
+        row.session.as_str(),
+        report::ago(row.created_at)
+    )
 }
 
 fn one(told: &Told, setup: &Setup) -> anyhow::Result<Exit> {
@@ -91,7 +100,10 @@ fn interrupted(execution: &Execution, setup: &Setup) -> Option<String> {
     let settle = |call| setup.invocation.command(&format!("settle {id} {call} --as done|failed|retry"));
     match execution.status() {
         Status::InDoubt => {
-            let call = execution.calls().iter().find(|c| matches!(c.phase(), countersign_core::execution::Phase::InDoubt(_)))?;
+            let call = execution
+                .calls()
+                .iter()
+                .find(|c| matches!(c.phase(), countersign_core::execution::Phase::InDoubt(_)))?;
             Some(format!("In doubt: look at the outside system, then `{}`.", settle(call.no)))
         }
         Status::Running => Some(match execution.recover().first() {

@@ -5,7 +5,6 @@ use countersign_kernel::ports::{Clock as _, ElicitationRow, SystemClock};
 
 use crate::data_folder::DataFolder;
 use crate::exit::Exit;
-use crate::invocation::Invocation;
 use crate::local::Setup;
 use crate::screen::{Format, Paint};
 use crate::{report, wire};
@@ -22,7 +21,7 @@ pub(super) async fn run(setup: &Setup) -> anyhow::Result<Exit> {
         return Ok(Exit::Done);
     }
     for row in &waiting {
-        screen.print(&entry(row, screen.out, &setup.invocation))?;
+        screen.print(&entry(row, screen.out, setup))?;
     }
     let late = match late.len() {
         0 => String::new(),
@@ -40,12 +39,12 @@ fn is_waiting(row: &ElicitationRow, now: Timestamp) -> bool {
     now < row.elicitation.expires_at
 }
 
-fn entry(row: &ElicitationRow, paint: Paint, invocation: &Invocation) -> String {
-    let id = row.elicitation.id;
+fn entry(row: &ElicitationRow, paint: Paint, setup: &Setup) -> String {
+    let (id, tool) = (row.elicitation.id, row.elicitation.tool.as_str());
+    let demo = crate::demo::owns(tool) && !setup.paths().iter().any(|path| path == tool);
     let command = |verb: &str| {
         let rest = format!("{verb} {id}");
-        let demo = crate::demo::owns(row.elicitation.tool.as_str());
-        if demo { invocation.command_with_demo(&rest) } else { invocation.command(&rest) }
+        if demo { setup.invocation.command_with_demo(&rest) } else { setup.invocation.command(&rest) }
     };
     let data = if row.elicitation.authorises() { "" } else { " --data '{…}'" };
     format!(

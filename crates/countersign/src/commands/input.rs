@@ -39,7 +39,9 @@ pub(super) fn json(argument: Option<&str>, what: &str) -> Result<Value, Problem>
         },
     };
     serde_json::from_str(&text).map_err(|e| {
-        let mut hint = "Write JSON in single quotes, such as '{\"id\": 1}', or @FILE, or - for standard input.".to_owned();
+        let mut hint =
+            "Write JSON in single quotes, such as '{\"id\": 1}', or @FILE, or - for standard input."
+                .to_owned();
         if std::path::Path::new(&text).exists() {
             hint = format!("Did you mean the file? Write @{text}.");
         }
@@ -51,7 +53,9 @@ fn read(source: impl Read, name: &str) -> Result<String, Problem> {
     let mut text = String::new();
     match source.take(MOST_BYTES + 1).read_to_string(&mut text) {
         Err(e) => Err(Problem::usage(format!("{name} cannot be read: {e}"))),
-        Ok(length) if length as u64 > MOST_BYTES => Err(Problem::usage(format!("{name} has more than {MOST_BYTES} bytes"))),
+        Ok(length) if length as u64 > MOST_BYTES => {
+            Err(Problem::usage(format!("{name} has more than {MOST_BYTES} bytes")))
+        }
         Ok(_) => Ok(text),
     }
 }

@@ -17,14 +17,18 @@ use crate::screen::Format;
 use crate::shown;
 
 pub(super) fn check(file: &Path, given: &Given) -> anyhow::Result<Exit> {
-    let shared = Shared { config: Some(file.to_owned()), ..Shared::default() };
+    // Where data is kept is not asked about; a machine without a home folder may check rules too.
+    let shared = Shared { config: Some(file.to_owned()), data_dir: Some(".".into()), ..Shared::default() };
     let config = Config::load(&shared, &given.environment)
         .map_err(|errors| Problem::new("bad_configuration", errors.to_string()))?;
     let (rules, version) = (config.policy.rules().len(), config.policy.version());
     let screen = given.screen;
     match screen.format {
         Format::Json => screen.print_json(&json!({ "ok": true, "rules": rules, "version": version }))?,
-        Format::Text => screen.print(&format!("{} is sound: {rules} rules, and all their examples hold.", file.display()))?,
+        Format::Text => {
+            let rules = if rules == 1 { "1 rule".to_owned() } else { format!("{rules} rules") };
+            screen.print(&format!("{} is sound: {rules}, and all examples hold.", file.display()))?;
+        }
     }
     Ok(Exit::Done)
 }
@@ -51,7 +55,10 @@ pub(super) fn explain(setup: Setup, command: PolicyCommand) -> anyhow::Result<Ex
     });
     let screen = setup.screen;
     for violation in unfit {
-        screen.note(&format!("note: the call would be refused before any rule: {}", shown::line(&violation.to_string())));
+        screen.note(&format!(
+            "note: the call would be refused before any rule: {}",
+            shown::line(&violation.to_string())
+        ));
     }
     if screen.format == Format::Text {
         for line in explanation.to_string().lines() {

@@ -10,7 +10,7 @@ use crate::args::{SettleArgs, SettlementArg};
 use crate::data_folder::{DataFolder, execution_id};
 use crate::exit::{Exit, Problem};
 use crate::invocation::Invocation;
-use crate::local::Setup;
+use crate::local::{Setup, missing_tool_hint};
 use crate::report;
 
 pub(super) async fn run(setup: Setup, args: SettleArgs) -> anyhow::Result<Exit> {
@@ -22,6 +22,18 @@ pub(super) async fn run(setup: Setup, args: SettleArgs) -> anyhow::Result<Exit> 
         let hint = format!("`{}` lists executions.", setup.invocation.command("executions"));
         return Err(Problem::new("not_found", format!("there is no execution {id}")).hint(hint).into());
     };
+    let path = told.execution.call(call).map(|call| call.path.to_string());
+    if let (Settlement::Retry, Some(path)) = (&settlement, path)
+        && !setup.paths().contains(&path)
+    {
+        let hint = missing_tool_hint(&path, &setup.invocation);
+        return Err(Problem::new(
+            "tool_not_here",
+            format!("its tool {path} is not here, so it cannot run again"),
+        )
+        .hint(hint)
+        .into());
+    }
     let exit = setup
         .with_gateway(&folder, async |local| {
             if let (Settlement::Done { value }, Some(call)) = (&settlement, told.execution.call(call)) {
@@ -41,17 +53,21 @@ fn settlement(args: &SettleArgs) -> Result<Settlement, Problem> {
     let misplaced = |flag: &str, with: &str| Problem::usage(format!("{flag} belongs to --as {with}"));
     match args.settlement {
         SettlementArg::Done if args.reason.is_some() => Err(misplaced("--reason", "failed")),
-        SettlementArg::Failed | SettlementArg::Retry if args.value.is_some() => Err(misplaced("--value", "done")),
+        SettlementArg::Failed | SettlementArg::Retry if args.value.is_some() => {
+            Err(misplaced("--value", "done"))
+        }
         SettlementArg::Retry if args.reason.is_some() => Err(misplaced("--reason", "failed")),
         SettlementArg::Retry => Ok(Settlement::Retry),
         SettlementArg::Failed => {
-            let message = args.reason.clone().unwrap_or_else(|| "A person found that the call took no effect.".into());
+            let message =
+                args.reason.clone().unwrap_or_else(|| "A person found that the call took no effect.".into());
             Ok(Settlement::Failed { message })
         }
         SettlementArg::Done => {
             let value = match &args.value {
                 None => Verbatim::null(),
-                Some(given) => Verbatim::of(&input::json(Some(given), "--value")?).map_err(|e| Problem::usage(e.to_string()))?,
+                Some(given) => Verbatim::of(&input::json(Some(given), "--value")?)
+                    .map_err(|e| Problem::usage(e.to_string()))?,
             };
             Ok(Settlement::Done { value })
         }
@@ -62,7 +78,8 @@ fn settlement(args: &SettleArgs) -> Result<Settlement, Problem> {
 fn check_value(value: &Verbatim, path: &str, catalog: &Catalog) -> Result<(), Problem> {
     let Some(tool) = catalog.get(path) else { return Ok(()) };
     tool.tool().check_output(&value.to_value()).map_err(|violations| {
-        let lines: String = violations.iter().map(|v| format!("\n  {}", crate::shown::line(&v.to_string()))).collect();
+        let lines: String =
+            violations.iter().map(|v| format!("\n  {}", crate::shown::flat(&v.to_string()))).collect();
         Problem::new("invalid_output", format!("the value is not what {path} gives:{lines}"))
             .hint("Give with --value what the tool would have given.")
     })

@@ -17,26 +17,33 @@ pub(super) fn lines(journal: &[Event]) -> Vec<String> {
 
 fn words(body: &EventBody) -> String {
     match body {
-        EventBody::Started(started) => format!("accepted from {} in {}", started.requester.id, started.session),
+        EventBody::Started(started) => {
+            format!("accepted from {} in {}", started.requester.id, started.session)
+        }
         EventBody::CallIssued(issued) => format!("call {} issued: {}", issued.call, issued.path),
         EventBody::Asked(elicitation) => {
             let who = match elicitation.origin {
                 Origin::Gate => "the gate",
                 Origin::Handler { .. } => "the tool",
             };
-            let (id, message, why) = (elicitation.id, shown::line(&elicitation.message), shown::line(&elicitation.because));
+            let (id, message, why) =
+                (elicitation.id, shown::line(&elicitation.message), shown::line(&elicitation.because));
             format!("{who} asked {id}: {message} ({why})")
         }
         EventBody::Decided { decision, .. } => report::decision(decision),
         EventBody::CallStarted { call, by } => format!("call {call} let run: {}", authority(by)),
-        EventBody::StepRecorded { call, name, .. } => format!("call {call} recorded its step {:?}", shown::line(name)),
+        EventBody::StepRecorded { call, name, .. } => {
+            format!("call {call} recorded its step {:?}", shown::line(name))
+        }
         EventBody::CallSettled { call, outcome } => format!("call {call} {}", outcome_words(outcome)),
         EventBody::Finished { .. } => "finished".to_owned(),
         EventBody::Cancelled { by, reason } => {
             let by = by.as_ref().map_or_else(|| "the gateway".to_owned(), ToString::to_string);
             format!("cancelled by {by}: {}", shown::line(reason))
         }
-        EventBody::FoundInDoubt { call } => format!("call {call} found in doubt: it started, and no outcome was recorded"),
+        EventBody::FoundInDoubt { call } => {
+            format!("call {call} found in doubt: it started, and no outcome was recorded")
+        }
         EventBody::DoubtSettled { call, settlement, by } => {
             let how = match settlement {
                 Settlement::Done { .. } => "as done".to_owned(),

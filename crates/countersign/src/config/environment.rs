@@ -11,8 +11,11 @@ use super::file;
 const OTHERS: &[&str] = &["COUNTERSIGN_CONFIG", "COUNTERSIGN_LOG", "COUNTERSIGN_URL", "COUNTERSIGN_TOKEN"];
 const PREFIX: &str = "COUNTERSIGN_";
 
-/// What the environment says.
-#[derive(Debug, Clone, Default)]
+/// Variables of others that we look at.
+const THEIRS: &[&str] = &["APPDATA", "HOME", "NO_COLOR", "TERM", "XDG_CONFIG_HOME", "XDG_DATA_HOME"];
+
+/// What the environment says, as far as it is our business: the rest may be secret.
+#[derive(Clone, Default)]
 pub(crate) struct Environment {
     variables: BTreeMap<String, OsString>,
 }
@@ -21,7 +24,8 @@ impl Environment {
     /// The environment of this process.
     pub(crate) fn of_process() -> Self {
         let named = std::env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value)));
-        Self { variables: named.collect() }
+        let ours = named.filter(|(name, _)| name.starts_with(PREFIX) || THEIRS.contains(&name.as_str()));
+        Self { variables: ours.collect() }
     }
 
     /// A variable as text; one that is empty counts as unset. What is no Unicode has U+FFFD in its place, which no key
@@ -38,7 +42,8 @@ impl Environment {
     /// Variables with our prefix that mean nothing: probably misspelt.
     pub(crate) fn strangers(&self) -> Vec<&str> {
         let ours = self.variables.keys().map(String::as_str).filter(|name| name.starts_with(PREFIX));
-        let known = |name: &str| OTHERS.contains(&name) || file::KEYS.iter().any(|key| key.variable() == name);
+        let known =
+            |name: &str| OTHERS.contains(&name) || file::KEYS.iter().any(|key| key.variable() == name);
         ours.filter(|name| !known(name)).collect()
     }
 

@@ -78,7 +78,9 @@ impl Reading<'_> {
             match (name.as_str(), value.get_ref()) {
                 ("rule", _) => {}
                 ("approvals", DeValue::Table(below)) => self.table(below, "approvals."),
-                ("approvals", _) => self.errors.push((line, "approvals is a table: write [approvals]".into())),
+                ("approvals", _) => {
+                    self.errors.push((line, "approvals is a table: write [approvals]".into()));
+                }
                 ("database_url", _) => {
                     let reason = "database_url is not supported by this version, which keeps everything in data_dir; remove it";
                     self.errors.push((line, reason.into()));
@@ -91,14 +93,21 @@ impl Reading<'_> {
     fn value(&mut self, name: &str, value: &DeValue<'_>, line: usize) {
         let Some(key) = KEYS.iter().find(|key| key.name == name) else {
             let known: Vec<&str> = KEYS.iter().map(|key| key.name).collect();
-            self.errors.push((line, format!("there is no key `{name}`; there are {} and [[rule]]", known.join(", "))));
+            self.errors.push((
+                line,
+                format!("there is no key `{name}`; there are {} and [[rule]]", known.join(", ")),
+            ));
             return;
         };
         let text = match (key.kind, value) {
             (Kind::Text, DeValue::String(text)) => text.to_string(),
             (Kind::Truth, DeValue::Boolean(truth)) => truth.to_string(),
-            (Kind::Text, _) => return self.errors.push((line, format!("{name} must be a string, in quotes"))),
-            (Kind::Truth, _) => return self.errors.push((line, format!("{name} must be true or false, without quotes"))),
+            (Kind::Text, _) => {
+                return self.errors.push((line, format!("{name} must be a string, in quotes")));
+            }
+            (Kind::Truth, _) => {
+                return self.errors.push((line, format!("{name} must be true or false, without quotes")));
+            }
         };
         self.entries.push(Entry { key: key.name, text, origin: Origin::Line(line) });
     }

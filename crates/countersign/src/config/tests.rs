@@ -90,7 +90,8 @@ fn a_bad_variable_is_named() {
 
 #[test]
 fn a_misspelt_variable_is_noticed() {
-    let environment = Environment::from([("COUNTERSIGN_APROVALS_EXPIRES", "1h"), ("COUNTERSIGN_LOG", "info")]);
+    let environment =
+        Environment::from([("COUNTERSIGN_APROVALS_EXPIRES", "1h"), ("COUNTERSIGN_LOG", "info")]);
     assert_eq!(environment.strangers(), ["COUNTERSIGN_APROVALS_EXPIRES"]);
 }
 

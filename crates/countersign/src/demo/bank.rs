@@ -60,12 +60,13 @@ pub(super) fn tools(database: &Arc<Database>) -> [Tool; 3] {
 }
 
 fn ledger(database: Arc<Database>) -> Tool {
-    Tool::new("bank.ledger").name("Ledger").describe("Gives every transfer that took effect, oldest first.").handler(
-        move |_: Ctx, _: Nothing| {
+    Tool::new("bank.ledger")
+        .name("Ledger")
+        .describe("Gives every transfer that took effect, oldest first.")
+        .handler(move |_: Ctx, _: Nothing| {
             let database = Arc::clone(&database);
             async move { Ok::<_, ToolError>(Ledger { transfers: booked(&database)? }) }
-        },
-    )
+        })
 }
 
 fn transfer(database: Arc<Database>) -> Tool {
@@ -78,7 +79,9 @@ fn transfer(database: Arc<Database>) -> Tool {
                 if input.amount.as_f64().is_none_or(|amount| amount > LARGE) {
                     let answer = ctx.elicit(Approval::new("Large transfer exceeding $10,000")).await?;
                     if !answer.approved {
-                        return Err(ToolError::denied("The transfer was not approved; nothing was transferred."));
+                        return Err(ToolError::denied(
+                            "The transfer was not approved; nothing was transferred.",
+                        ));
                     }
                 }
                 book(&database, &ctx, input.to, input.amount)

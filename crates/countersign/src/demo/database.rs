@@ -25,9 +25,14 @@ impl Database {
     }
 
     /// Does something with the database. What SQLite has against it is for the log.
-    pub(super) fn with<T>(&self, work: impl FnOnce(&Connection) -> rusqlite::Result<T>) -> Result<T, ToolError> {
+    pub(super) fn with<T>(
+        &self,
+        work: impl FnOnce(&Connection) -> rusqlite::Result<T>,
+    ) -> Result<T, ToolError> {
         let mut slot = self.connection.lock().unwrap_or_else(PoisonError::into_inner);
-        let unusable = |e: rusqlite::Error| ToolError::new("The demo's database cannot be used; the log says why.").caused_by(e);
+        let unusable = |e: rusqlite::Error| {
+            ToolError::new("The demo's database cannot be used; the log says why.").caused_by(e)
+        };
         let connection = match slot.take() {
             Some(open) => open,
             None => self.open().map_err(unusable)?,

@@ -24,8 +24,12 @@ const NAMESPACES: &[&str] = &["notes", "bank", "stock", "echo"];
 /// The plugin, on a data folder.
 pub(crate) fn plugin(folder: &Path) -> Plugin {
     let database = Arc::new(Database::in_folder(folder));
-    let plugin = Plugin::new("demo", "Demo", "Notes, a bank and a stock room, to try things out with.").version("1");
-    let tools = notes::tools(&database).into_iter().chain(bank::tools(&database)).chain([stock::check(), echo::say()]);
+    let plugin =
+        Plugin::new("demo", "Demo", "Notes, a bank and a stock room, to try things out with.").version("1");
+    let tools = notes::tools(&database)
+        .into_iter()
+        .chain(bank::tools(&database))
+        .chain([stock::check(), echo::say()]);
     tools.fold(plugin, Plugin::tool)
 }
 

@@ -51,7 +51,12 @@ struct Purged {
 }
 
 pub(super) fn tools(database: &Arc<Database>) -> [Tool; 4] {
-    [list(Arc::clone(database)), add(Arc::clone(database)), delete(Arc::clone(database)), purge(Arc::clone(database))]
+    [
+        list(Arc::clone(database)),
+        add(Arc::clone(database)),
+        delete(Arc::clone(database)),
+        purge(Arc::clone(database)),
+    ]
 }
 
 fn list(database: Arc<Database>) -> Tool {
@@ -61,7 +66,9 @@ fn list(database: Arc<Database>) -> Tool {
             async move {
                 let notes = database.with(|db| {
                     let mut all = db.prepare("SELECT id, title, body FROM notes ORDER BY id")?;
-                    let notes = all.query_map([], |row| Ok(Note { id: row.get(0)?, title: row.get(1)?, body: row.get(2)? }))?;
+                    let notes = all.query_map([], |row| {
+                        Ok(Note { id: row.get(0)?, title: row.get(1)?, body: row.get(2)? })
+                    })?;
                     notes.collect()
                 })?;
                 Ok::<_, ToolError>(Notes { notes })
@@ -71,8 +78,10 @@ fn list(database: Arc<Database>) -> Tool {
 }
 
 fn add(database: Arc<Database>) -> Tool {
-    Tool::new("notes.add").name("Add Note").describe("Adds a note and gives it back with its number.").handler(
-        move |_: Ctx, input: AddNote| {
+    Tool::new("notes.add")
+        .name("Add Note")
+        .describe("Adds a note and gives it back with its number.")
+        .handler(move |_: Ctx, input: AddNote| {
             let database = Arc::clone(&database);
             async move {
                 let AddNote { title, body } = input;
@@ -82,8 +91,7 @@ fn add(database: Arc<Database>) -> Tool {
                 })?;
                 Ok::<_, ToolError>(Note { id, title, body })
             }
-        },
-    )
+        })
 }
 
 fn delete(database: Arc<Database>) -> Tool {
@@ -91,16 +99,21 @@ fn delete(database: Arc<Database>) -> Tool {
         .name("Delete Note")
         .describe("Deletes one note for good.")
         .remember(Remember::Session)
-        .destructive(|input: &DeleteNote| format!("Permanently delete note \"{}\"? This cannot be undone.", input.id))
+        .destructive(|input: &DeleteNote| {
+            format!("Permanently delete note \"{}\"? This cannot be undone.", input.id)
+        })
         .handler(move |_: Ctx, input: Approved<DeleteNote>| {
             let database = Arc::clone(&database);
             async move {
                 let gone = database.with(|db| {
-                    db.query_row("DELETE FROM notes WHERE id = ?1 RETURNING id", [input.id], |_| Ok(())).optional()
+                    db.query_row("DELETE FROM notes WHERE id = ?1 RETURNING id", [input.id], |_| Ok(()))
+                        .optional()
                 })?;
                 match gone {
                     Some(()) => Ok(Deleted { deleted: true }),
-                    None => Err(ToolError::with_code("note_not_found", format!("There is no note {}.", input.id))),
+                    None => {
+                        Err(ToolError::with_code("note_not_found", format!("There is no note {}.", input.id)))
+                    }
                 }
             }
         })

@@ -32,9 +32,11 @@ pub(super) fn check() -> Tool {
         .handler(async |ctx: Ctx, _: Nothing| -> Result<Stock, ToolError> {
             let answer = ctx.elicit(Form::<Warehouse>::new("Which warehouse should I check?")).await?;
             Ok(match answer {
-                Some(Warehouse { warehouse_id }) => {
-                    Stock { units: Some(units(&warehouse_id)), warehouse_id: Some(warehouse_id), cancelled: None }
-                }
+                Some(Warehouse { warehouse_id }) => Stock {
+                    units: Some(units(&warehouse_id)),
+                    warehouse_id: Some(warehouse_id),
+                    cancelled: None,
+                },
                 None => Stock { cancelled: Some(true), ..Stock::default() },
             })
         })

@@ -9,7 +9,9 @@ use crate::screen::Screen;
 /// Asks about an approval. What cannot be remembered is not offered.
 pub(super) async fn approval(remember: Remember, keyboard: &mut Keyboard, screen: Screen) -> Reply {
     let offers = match remember {
-        Remember::Session => "[a] approve once   [s] approve for this session   [d] deny   [q] leave it waiting",
+        Remember::Session => {
+            "[a] approve once   [s] approve for this session   [d] deny   [q] leave it waiting"
+        }
         Remember::Call => "[a] approve once   [d] deny   [q] leave it waiting",
     };
     let yes = |remember| Reply::Answer(Answer::Approve { remember: Some(remember), data: None }, None);
@@ -67,7 +69,10 @@ mod tests {
         for nothing in ["", "A", "yes", "approve", "aa", "\u{1b}[A"] {
             assert_eq!(typed(Remember::Session, &[nothing]).await, Reply::Leave, "{nothing:?}");
         }
-        assert_eq!(typed(Remember::Session, &["d", "no way"]).await, Reply::Answer(Answer::Deny, Some("no way".into())));
+        assert_eq!(
+            typed(Remember::Session, &["d", "no way"]).await,
+            Reply::Answer(Answer::Deny, Some("no way".into()))
+        );
         assert_eq!(typed(Remember::Session, &["d"]).await, Reply::Answer(Answer::Deny, None));
         assert_eq!(typed(Remember::Session, &[]).await, Reply::Leave);
     }

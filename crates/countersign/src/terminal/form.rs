@@ -116,7 +116,11 @@ impl Field<'_> {
         let titled = place["oneOf"].as_array().or_else(|| place["anyOf"].as_array()).into_iter().flatten();
         let titled = titled.filter_map(|option| {
             let value = shown::line(option["const"].as_str()?);
-            Some(option["title"].as_str().map_or_else(|| value.clone(), |title| format!("{value} ({})", shown::line(title))))
+            Some(
+                option["title"]
+                    .as_str()
+                    .map_or_else(|| value.clone(), |title| format!("{value} ({})", shown::line(title))),
+            )
         });
         plain.chain(titled).collect()
     }
@@ -132,7 +136,9 @@ impl Field<'_> {
             };
         }
         let value = match self.kind() {
-            "integer" => line.parse::<i64>().map(Value::from).map_err(|_| format!("{line:?} is no whole number."))?,
+            "integer" => {
+                line.parse::<i64>().map(Value::from).map_err(|_| format!("{line:?} is no whole number."))?
+            }
             "number" => serde_json::from_str::<serde_json::Number>(line)
                 .map(Value::Number)
                 .map_err(|_| format!("{line:?} is no number."))?,
@@ -148,7 +154,8 @@ impl Field<'_> {
     }
 
     fn checked(&self, value: Value) -> Result<Option<Value>, String> {
-        let alone = json!({ "type": "object", "properties": { self.name: self.schema }, "required": [self.name] });
+        let alone =
+            json!({ "type": "object", "properties": { self.name: self.schema }, "required": [self.name] });
         let alone = FormSchema::new(&alone).map_err(|e| e.to_string())?;
         let answer = json!({ self.name: value });
         alone.check(&answer).map_err(|violations| {

@@ -27,7 +27,10 @@ pub(crate) enum Reply {
 }
 
 /// Asks until the execution ends or the person leaves it waiting.
-pub(crate) async fn see_through(local: &Local, mut result: ExecutionResult) -> anyhow::Result<ExecutionResult> {
+pub(crate) async fn see_through(
+    local: &Local,
+    mut result: ExecutionResult,
+) -> anyhow::Result<ExecutionResult> {
     let (mut keyboard, screen) = (Keyboard::of_process(), local.screen);
     while let Some(pending) = result.paused().cloned() {
         let time_up = tokio::time::sleep(local.gateway.now().until(pending.elicitation.expires_at));

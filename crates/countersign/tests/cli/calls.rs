@@ -41,7 +41,10 @@ fn a_destructive_tool_pauses_and_the_words_say_how_to_go_on() {
     }
     let paused = &result["paused"];
     assert_eq!(paused["message"], "Permanently delete note \"1\"? This cannot be undone.");
-    assert_eq!((&paused["toolPath"], &paused["type"], &paused["args"]), (&json!("notes.delete"), &json!("approval"), &json!({ "id": 1 })));
+    assert_eq!(
+        (&paused["toolPath"], &paused["type"], &paused["args"]),
+        (&json!("notes.delete"), &json!("approval"), &json!({ "id": 1 }))
+    );
     assert_eq!(paused["executionId"], result["executionId"]);
     assert_eq!(result["pending"], json!([paused]));
     let approve = format!("countersign --demo approve {}", paused["elicitationId"].as_str().unwrap());
@@ -54,7 +57,7 @@ fn policy_from_the_file_decides() {
     let shell = Shell::new();
     shell.write(
         "countersign.toml",
-        "[[rule]]\nmatch = \"bank.*\"\nwhen = 'args.amount > 100'\neffect = \"deny\"\nreason = \"Too much.\"\n\
+        "[[rule]]\nmatch = \"bank.pay\"\nwhen = 'args.amount > 100'\neffect = \"deny\"\nreason = \"Too much.\"\n\
          [[rule]]\nmatch = \"bank.pay\"\neffect = \"allow\"\n",
     );
     let denied = shell.run(&["--demo", "call", "bank.pay", r#"{"to":"ann","amount":101}"#]);
@@ -68,7 +71,9 @@ fn policy_from_the_file_decides() {
 fn sessions_keep_their_approvals_to_themselves() {
     let shell = Shell::new();
     let (_, elicitation) = shell.paused("notes.delete", r#"{"id":1}"#);
-    shell.run(&["--demo", "approve", &elicitation, "--remember", "session"]).failed(1, &["There is no note 1"]);
+    shell
+        .run(&["--demo", "approve", &elicitation, "--remember", "session"])
+        .failed(1, &["There is no note 1"]);
     shell.run(&["--demo", "call", "notes.delete", r#"{"id":2}"#]).failed(1, &["There is no note 2"]);
     let other = shell.json(&["--demo", "call", "notes.delete", r#"{"id":2}"#, "--session", "ses_other"]);
     assert_eq!(other["status"], "paused");

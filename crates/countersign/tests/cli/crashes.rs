@@ -3,6 +3,12 @@
 use std::process::Child;
 use std::time::Duration;
 
+use countersign_core::elicitation::{Decider, Decision};
+use countersign_core::event::{Event, EventBody};
+use countersign_core::execution::Status;
+use countersign_kernel::ports::{JournalWrite, Store as _, Write};
+use countersign_sdk::{Outcome, PrincipalId};
+use countersign_store::SqliteStore;
 use serde_json::json;
 
 use crate::shell::Shell;
@@ -11,11 +17,10 @@ const SLOW: &str = r#"{"to":"ann","amount":5,"delayMs":60000}"#;
 
 /// Starts an approval whose handler takes a minute, and waits until it runs.
 fn running_handler(shell: &Shell, elicitation: &str) -> Child {
+    let before = starts(shell);
     let child = shell.start(&["--demo", "approve", elicitation]);
     for _ in 0..400 {
-        let started = rusqlite::Connection::open(shell.data().join("countersign.db"))
-            .and_then(|db| db.query_row("SELECT count(*) FROM journal WHERE body LIKE '%callStarted%'", [], |row| row.get::<_, u64>(0)));
-        if started.is_ok_and(|number| number > 0) {
+        if starts(shell) > before {
             return child;
         }
         std::thread::sleep(Duration::from_millis(25));
@@ -23,13 +28,30 @@ fn running_handler(shell: &Shell, elicitation: &str) -> Child {
     panic!("the handler never started");
 }
 
+/// How many starts are recorded, read beside whoever has the folder open.
+fn starts(shell: &Shell) -> i64 {
+    let database = rusqlite::Connection::open(shell.data().join("countersign.db")).unwrap();
+    let count = "SELECT count(*) FROM journal WHERE body LIKE '%callStarted%'";
+    database.query_row(count, [], |row| row.get(0)).unwrap()
+}
+
+fn kill(mut child: Child) {
+    child.kill().unwrap();
+    child.wait().unwrap();
+}
+
 #[test]
 fn a_pause_survives_its_process_and_a_second_process_is_told_to_wait() {
     let shell = Shell::new();
     let (execution, elicitation) = shell.paused("bank.pay", SLOW);
-    let mut child = running_handler(&shell, &elicitation);
+    let child = running_handler(&shell, &elicitation);
     let pid = child.id().to_string();
-    for words in [&["inbox"][..], &["executions"], &["--demo", "call", "echo.say", r#"{"text":"x"}"#], &["audit", "verify"]] {
+    for words in [
+        &["inbox"][..],
+        &["executions"],
+        &["--demo", "call", "echo.say", r#"{"text":"x"}"#],
+        &["audit", "verify"],
+    ] {
         shell.run(words).failed(1, &["is in use by process", &pid]);
     }
     let in_use = shell.json(&["inbox"]);
@@ -37,10 +59,11 @@ fn a_pause_survives_its_process_and_a_second_process_is_told_to_wait() {
     shell.run(&["--demo", "tools", "pay"]).printed(&["bank.pay"]);
     shell.run(&["doctor"]).printed(&["is in use by process"]);
 
-    child.kill().unwrap();
-    child.wait().unwrap();
+    kill(child);
     shell.run(&["executions", &execution]).printed(&["in doubt", "settle"]);
-    shell.run(&["--demo", "approve", &elicitation]).failed(1, &["in doubt", "It will not run again by itself"]);
+    shell
+        .run(&["--demo", "approve", &elicitation])
+        .failed(1, &["in doubt", "It will not run again by itself"]);
     assert_eq!(shell.json(&["--demo", "call", "bank.ledger"])["value"]["transfers"], json!([]));
     assert_eq!(shell.json(&["executions", &execution])["status"], "in_doubt");
 }
@@ -50,24 +73,22 @@ fn a_doubt_is_settled_by_a_person_in_one_of_three_ways() {
     let shell = Shell::new();
     let in_doubt = || {
         let (execution, elicitation) = shell.paused("bank.pay", SLOW);
-        let before = shell.json(&["executions", &execution])["journal"].as_array().unwrap().len();
-        let mut child = shell.start(&["--demo", "approve", &elicitation]);
-        // The folder is the child's while it lives, so there is only its own clock to go by.
-        std::thread::sleep(Duration::from_millis(1_500));
-        child.kill().unwrap();
-        child.wait().unwrap();
-        assert!(shell.json(&["executions", &execution])["journal"].as_array().unwrap().len() > before);
+        kill(running_handler(&shell, &elicitation));
         execution
     };
     let failed = in_doubt();
-    shell.run(&["settle", &failed, "0", "--as", "failed", "--value", "1"]).failed(2, &["--value belongs to --as done"]);
+    shell
+        .run(&["settle", &failed, "0", "--as", "failed", "--value", "1"])
+        .failed(2, &["--value belongs to --as done"]);
     shell.run(&["settle", &failed, "7", "--as", "failed"]).failed(1, &["no such call"]);
     let ran = shell.run(&["settle", &failed, "0", "--as", "failed", "--reason", "the bank shows nothing"]);
     ran.failed(0, &["settled_as_failed", "the bank shows nothing"]);
     shell.run(&["settle", &failed, "0", "--as", "failed"]).failed(1, &["not in doubt"]);
 
     let done = in_doubt();
-    shell.run(&["--demo", "settle", &done, "0", "--as", "done", "--value", "{}"]).failed(1, &["not what bank.pay gives"]);
+    shell
+        .run(&["--demo", "settle", &done, "0", "--as", "done", "--value", "{}"])
+        .failed(1, &["not what bank.pay gives"]);
     let value = format!(r#"{{"id":9,"to":"ann","amount":5,"executionId":"{done}"}}"#);
     shell.run(&["--demo", "settle", &done, "0", "--as", "done", "--value", &value]).printed(&["\"id\": 9"]);
     shell.run(&["executions", &done]).printed(&["found in doubt", "settled by local-operator as done"]);
@@ -75,19 +96,49 @@ fn a_doubt_is_settled_by_a_person_in_one_of_three_ways() {
 }
 
 #[test]
+fn a_doubt_settled_by_running_again_runs_once_more_and_no_more() {
+    let shell = Shell::new();
+    let (execution, elicitation) = shell.paused("bank.pay", r#"{"to":"ann","amount":5,"delayMs":2000}"#);
+    kill(running_handler(&shell, &elicitation));
+    shell
+        .run(&["settle", &execution, "0", "--as", "retry"])
+        .failed(1, &["bank.pay is not here", "--demo settle"]);
+    shell.run(&["--demo", "settle", &execution, "0", "--as", "retry"]).printed(&["\"to\": \"ann\""]);
+    let ledger = shell.json(&["--demo", "call", "bank.ledger"]);
+    assert_eq!(ledger["value"]["transfers"].as_array().unwrap().len(), 1);
+    shell.run(&["audit", "verify"]).printed(&["unbroken"]);
+}
+
+/// As if a process had died right after it recorded a yes: the handler has not been told yet.
+fn say_yes_and_die(shell: &Shell, elicitation: &str) {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let store = SqliteStore::open(&shell.data()).unwrap();
+        let asked = store.elicitation(elicitation.parse().unwrap()).await.unwrap().unwrap();
+        let mut row = store.execution(asked.execution).await.unwrap().unwrap();
+        row.status = Status::Running;
+        let decision = Decision {
+            outcome: Outcome::Approved,
+            by: Decider::Person { principal: PrincipalId::parse("ann").unwrap(), token: None },
+            channel: "test".into(),
+            at: asked.asked_at,
+            comment: None,
+            data: None,
+        };
+        let id = asked.elicitation.id;
+        let body = EventBody::Decided { elicitation: id, decision: decision.clone() };
+        let expected = store.journal(asked.execution).await.unwrap().len() as u64;
+        let events = vec![Event { at: asked.asked_at, body }];
+        let journal = JournalWrite { expected, events, row, opened: vec![], decided: vec![(id, decision)] };
+        store.commit(Write { journal: Some(journal), ..Write::default() }).await.unwrap();
+    });
+}
+
+#[test]
 fn what_was_approved_and_not_started_is_not_thrown_away_by_a_process_without_the_tool() {
     let shell = Shell::new();
     let (execution, elicitation) = shell.paused("bank.transfer", r#"{"to":"ann","amount":20000}"#);
-    // As if the process had died right after the yes was recorded: the handler has not been told yet.
-    let done = shell.json(&["--demo", "approve", &elicitation]);
-    assert_eq!(done["status"], "succeeded");
-    let database = rusqlite::Connection::open(shell.data().join("countersign.db")).unwrap();
-    let cut = "DELETE FROM journal WHERE seq >= (SELECT min(seq) + 1 FROM journal WHERE body LIKE '%\"decided\"%')
-               AND execution = (SELECT no FROM executions WHERE tool = 'bank.transfer')";
-    let removed = database.execute(cut, []).unwrap();
-    let version = "UPDATE executions SET version = version - ?1, status = 'running' WHERE tool = 'bank.transfer'";
-    database.execute(version, [removed]).unwrap();
-    drop(database);
+    say_yes_and_die(&shell, &elicitation);
 
     shell.run(&["call", "echo.say"]).failed(1, &["was interrupted", "bank.transfer", "--demo"]);
     shell.run(&["executions", &execution]).printed(&["goes on with the next call or decision"]);

@@ -9,17 +9,31 @@ fn approve_runs_it_once_and_the_timeline_tells_the_story() {
     let shell = Shell::new();
     shell.run(&["--demo", "call", "notes.add", r#"{"title":"Milk"}"#]).printed(&["Milk"]);
     let (execution, elicitation) = shell.paused("notes.delete", r#"{"id":1}"#);
-    shell.run(&["inbox"]).printed(&[&elicitation, "notes.delete", "This cannot be undone.", "1 waits for a person"]);
+    shell.run(&["inbox"]).printed(&[
+        &elicitation,
+        "notes.delete",
+        "This cannot be undone.",
+        "1 waits for a person",
+    ]);
     let inbox = shell.json(&["inbox"]);
     assert_eq!(inbox["items"][0]["elicitationId"], json!(elicitation));
     assert_eq!(inbox["items"][0]["requester"], "local-agent");
 
     let ran = shell.run(&["--demo", "approve", &elicitation, "--comment", "go on"]);
     ran.printed(&["\"deleted\": true"]);
-    assert!(ran.err.contains("Approved. notes.delete") && ran.err.contains("Permanently delete note"), "{}", ran.err);
+    assert!(
+        ran.err.contains("Approved. notes.delete") && ran.err.contains("Permanently delete note"),
+        "{}",
+        ran.err
+    );
     shell.run(&["inbox"]).printed(&["Nothing waits"]);
     shell.run(&["executions"]).printed(&[&execution, "succeeded", "notes.delete"]);
-    let story = ["the gate asked", "approved by local-operator through cli, saying \"go on\"", "let run", "succeeded"];
+    let story = [
+        "the gate asked",
+        "approved by local-operator through cli, saying \"go on\"",
+        "let run",
+        "succeeded",
+    ];
     shell.run(&["executions", &execution]).printed(&story);
     let told = shell.json(&["executions", &execution]);
     assert_eq!((&told["status"], told["journal"].as_array().unwrap().len()), (&json!("succeeded"), 7));
@@ -59,7 +73,9 @@ fn a_form_takes_data_that_fits() {
 fn what_says_each_call_cannot_be_remembered() {
     let shell = Shell::new();
     let (_, elicitation) = shell.paused("bank.pay", r#"{"to":"ann","amount":5}"#);
-    shell.run(&["--demo", "approve", &elicitation, "--remember", "session"]).failed(1, &["cannot be remembered"]);
+    shell
+        .run(&["--demo", "approve", &elicitation, "--remember", "session"])
+        .failed(1, &["cannot be remembered"]);
     shell.run(&["--demo", "approve", &elicitation]).printed(&["\"to\": \"ann\""]);
     shell.paused("bank.pay", r#"{"to":"ann","amount":5}"#);
 }
@@ -82,8 +98,11 @@ fn under_other_rules_nothing_is_approved() {
     shell.write("countersign.toml", "[[rule]]\nmatch = \"notes.*\"\neffect = \"deny\"\n");
     shell.run(&["--demo", "approve", &elicitation]).failed(1, &["other rules", "countersign.toml"]);
     assert_eq!(shell.json(&["executions", &execution])["status"], "paused");
+    let (_, other) = shell.paused("bank.pay", r#"{"to":"bob","amount":5}"#);
     std::fs::remove_file(shell.folder().join("countersign.toml")).unwrap();
     shell.run(&["--demo", "approve", &elicitation]).printed(&["\"to\": \"ann\""]);
+    shell.run(&["--demo", "deny", &other]).failed(0, &["nothing ran"]);
+    shell.run(&["inbox"]).printed(&["Nothing waits"]);
 }
 
 #[test]

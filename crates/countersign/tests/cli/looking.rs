@@ -8,9 +8,17 @@ use crate::shell::Shell;
 fn tools_are_listed_searched_and_shown_without_a_trace() {
     let shell = Shell::new();
     let all = shell.json(&["--demo", "tools"]);
-    let paths: Vec<&str> = all["items"].as_array().unwrap().iter().map(|tool| tool["path"].as_str().unwrap()).collect();
+    let paths: Vec<&str> =
+        all["items"].as_array().unwrap().iter().map(|tool| tool["path"].as_str().unwrap()).collect();
     let table = [
-        "bank.ledger", "bank.pay", "bank.transfer", "echo.say", "notes.add", "notes.delete", "notes.list", "notes.purge",
+        "bank.ledger",
+        "bank.pay",
+        "bank.transfer",
+        "echo.say",
+        "notes.add",
+        "notes.delete",
+        "notes.list",
+        "notes.purge",
         "stock.check",
     ];
     assert_eq!(paths, table);
@@ -32,11 +40,15 @@ fn tools_are_listed_searched_and_shown_without_a_trace() {
 fn policy_is_checked_and_explained() {
     let shell = Shell::new();
     shell.write("good.toml", "[[rule]]\nmatch = \"bank.*\"\nwhen = 'args.amount > 100'\neffect = \"deny\"\n");
-    shell.run(&["policy", "check", "good.toml"]).printed(&["sound", "1 rules"]);
-    shell.write("bad.toml", "[approvals]\nexpires = \"soon\"\n[[rule]]\nmatch = \"bank.*\"\neffect = \"perhaps\"\n");
+    shell.run(&["policy", "check", "good.toml"]).printed(&["sound", "1 rule,"]);
+    shell.write(
+        "bad.toml",
+        "[approvals]\nexpires = \"soon\"\n[[rule]]\nmatch = \"bank.*\"\neffect = \"perhaps\"\n",
+    );
     shell.run(&["policy", "check", "bad.toml"]).failed(1, &["bad.toml:2: ", "bad.toml:5: ", "no effect"]);
     shell.run(&["policy", "check", "none.toml"]).failed(1, &["none.toml", "cannot be read"]);
-    let explain = |args: &str| shell.json(&["--demo", "--config", "good.toml", "policy", "explain", "bank.pay", args]);
+    let explain =
+        |args: &str| shell.json(&["--demo", "--config", "good.toml", "policy", "explain", "bank.pay", args]);
     assert_eq!(explain(r#"{"to":"a","amount":101}"#)["effect"], "deny");
     let asked = explain(r#"{"to":"a","amount":99}"#);
     assert_eq!((&asked["effect"], &asked["rules"][0]["outcome"]), (&json!("ask"), &json!("when_is_false")));
@@ -49,12 +61,15 @@ fn the_audit_is_shown_and_its_chain_verified() {
     shell.paused("bank.pay", r#"{"to":"ann","amount":5}"#);
     shell.run(&["audit", "tail"]).printed(&["SessionOpened", "Asked"]);
     let two = shell.json(&["audit", "tail", "-n", "2"]);
-    let seqs: Vec<u64> = two["items"].as_array().unwrap().iter().map(|r| r["seq"].as_u64().unwrap()).collect();
+    let seqs: Vec<u64> =
+        two["items"].as_array().unwrap().iter().map(|r| r["seq"].as_u64().unwrap()).collect();
     assert_eq!(seqs, [3, 4]);
     let whole = shell.json(&["audit", "verify"]);
     assert_eq!((&whole["ok"], &whole["records"]), (&json!(true), &json!(4)));
     let database = rusqlite::Connection::open(shell.data().join("countersign.db")).unwrap();
-    database.execute("UPDATE audit SET entry = replace(entry, 'local-agent', 'nobody') WHERE seq = 1", []).unwrap();
+    database
+        .execute("UPDATE audit SET entry = replace(entry, 'local-agent', 'nobody') WHERE seq = 1", [])
+        .unwrap();
     drop(database);
     shell.run(&["audit", "verify"]).failed(1, &["broken at record 1"]);
     shell.run(&["doctor"]).failed(1, &[]);

@@ -16,7 +16,9 @@ fn wrong_json_is_a_usage_error_that_teaches() {
 #[test]
 fn an_unknown_tool_names_what_was_perhaps_meant() {
     let shell = Shell::new();
-    shell.run(&["--demo", "call", "notes.delte"]).failed(1, &["no tool \"notes.delte\"", "Did you mean notes.delete"]);
+    shell
+        .run(&["--demo", "call", "notes.delte"])
+        .failed(1, &["no tool \"notes.delte\"", "Did you mean notes.delete"]);
     shell.run(&["--demo", "call", "notes"]).failed(1, &["is a namespace", "notes.purge"]);
     shell.run(&["call", "notes.delete", "{}"]).failed(1, &["countersign --demo call notes.delete '{}'"]);
     shell.run(&["call", "github.issues.list"]).failed(1, &["no tools at all"]);
@@ -33,7 +35,10 @@ fn every_violation_is_listed_at_once() {
 #[test]
 fn a_bad_configuration_stops_everything_with_file_and_line() {
     let shell = Shell::new();
-    shell.write("countersign.toml", "listen = \"x\"\n\n[[rule]]\nmatch = \"a.b\"\nwhen = 'arg.x'\neffect = \"ask\"\n");
+    shell.write(
+        "countersign.toml",
+        "listen = \"x\"\n\n[[rule]]\nmatch = \"a.b\"\nwhen = 'arg.x'\neffect = \"ask\"\n",
+    );
     for words in [&["--demo", "call", "echo.say", r#"{"text":"x"}"#][..], &["inbox"], &["--demo", "tools"]] {
         shell.run(words).failed(1, &["countersign.toml:1: ", "countersign.toml:5: ", "did you mean `args`?"]);
     }
@@ -45,7 +50,9 @@ fn a_bad_configuration_stops_everything_with_file_and_line() {
 fn ids_that_are_none_are_refused() {
     let shell = Shell::new();
     shell.run(&["approve", "nonsense"]).failed(2, &["neither an elicitation", "inbox"]);
-    shell.run(&["approve", "eli_00000000000000000000000000000000"]).failed(1, &["nothing of this id", "inbox"]);
+    shell
+        .run(&["approve", "eli_00000000000000000000000000000000"])
+        .failed(1, &["nothing of this id", "inbox"]);
     shell.run(&["executions", "exec_12"]).failed(2, &["32 hexadecimal digits"]);
     shell.run(&["executions", "exec_00000000000000000000000000000000"]).failed(1, &["no execution"]);
     shell.run(&["--demo", "call", "echo.say", "{}", "--session", "a b"]).failed(2, &["--session"]);
@@ -58,7 +65,8 @@ fn a_folder_that_cannot_be_used_is_named() {
     shell.write("file", "");
     shell.run(&["--data-dir", "file", "inbox"]).failed(1, &["file", "cannot be used", "--data-dir"]);
     std::fs::create_dir(shell.data()).unwrap();
-    std::fs::write(shell.data().join("countersign.db"), "not a database at all, but long enough to look at").unwrap();
+    std::fs::write(shell.data().join("countersign.db"), "not a database at all, but long enough to look at")
+        .unwrap();
     shell.run(&["inbox"]).failed(1, &["damaged", "left as it is"]);
     shell.run(&["doctor"]).failed(1, &[]);
 }

@@ -2,7 +2,7 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::{Read as _, Write as _};
-use std::process::{Child, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
@@ -22,13 +22,17 @@ struct Terminal {
 
 impl Terminal {
     fn of(shell: &Shell, words: &[&str]) -> Self {
+        Self::with(shell.command(words).env("TERM", "xterm"))
+    }
+
+    fn with(command: &mut Command) -> Self {
         let ours = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
         grantpt(&ours).unwrap();
         unlockpt(&ours).unwrap();
         let name = ptsname(&ours, Vec::new()).unwrap().into_string().unwrap();
         let theirs = OpenOptions::new().read(true).write(true).open(name).unwrap();
         let stream = || Stdio::from(theirs.try_clone().unwrap());
-        let child = shell.command(words).env("TERM", "xterm").stdin(stream()).stdout(stream()).stderr(stream()).spawn();
+        let child = command.stdin(stream()).stdout(stream()).stderr(stream()).spawn();
         let keys = File::from(ours);
         let mut reader = keys.try_clone().unwrap();
         let (sender, screen) = channel();
@@ -90,14 +94,12 @@ fn a_person_at_the_terminal_sees_the_whole_question_and_approves() {
 }
 
 #[test]
-fn no_color_is_respected() {
+fn colours_are_for_terminals_that_want_them() {
     let shell = Shell::new();
-    let mut terminal = Terminal::of(&shell, &["--demo", "tools"]);
-    terminal.read_until("stock.check");
-    assert!(terminal.seen.contains("\u{1b}["));
-    terminal.ends_with(0);
-    // The same words without colours are what a pipe gets.
-    assert!(!shell.run(&["--demo", "tools"]).out.contains('\u{1b}'));
+    assert!(Terminal::of(&shell, &["--demo", "tools"]).ends_with(0).contains('\u{1b}'));
+    let mut dull = shell.command(&["--demo", "tools"]);
+    assert!(!Terminal::with(dull.env("TERM", "xterm").env("NO_COLOR", "1")).ends_with(0).contains('\u{1b}'));
+    assert!(!shell.run(&["--demo", "tools"]).out.contains('\u{1b}'), "a pipe gets none either");
 }
 
 #[test]

@@ -1,0 +1,185 @@
+//! Damaged files: always noticed, never overwritten, never read as something else than was written.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use countersign_core::audit::{AuditRecord, verify};
+use countersign_core::digest::Digest;
+use countersign_core::event::Event;
+use countersign_core::execution::Status;
+use countersign_core::grant::Grant;
+use countersign_kernel::ports::{
+    ElicitationFilter, ElicitationRow, ExecutionFilter, ExecutionRow, GrantWrite, Page, SessionRow, Store, StoreError,
+    TokenRow, Write,
+};
+use countersign_sdk::Outcome;
+use countersign_store::{OpenError, SqliteStore};
+use countersign_testkit::conformance::subject::{Subject, at, create, decision, grants, step, token};
+
+const FILE: &str = "countersign.db";
+
+/// A database with a little of everything in it.
+struct Filled {
+    folder: tempfile::TempDir,
+    truth: Truth,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+struct Truth {
+    subjects: Vec<(ExecutionRow, Vec<Event>)>,
+    elicitations: Vec<ElicitationRow>,
+    grants: Vec<Grant>,
+    session: SessionRow,
+    token: TokenRow,
+    audit: Vec<AuditRecord>,
+}
+
+async fn fill() -> Filled {
+    let folder = tempfile::tempdir().unwrap();
+    let store = SqliteStore::open(folder.path()).unwrap();
+    let first = Subject::new();
+    let (grant, token) = (first.grant(), token(0));
+    let (id, principal) = (first.session.clone(), first.requester.clone());
+    let session = SessionRow { id, principal, client: "a client".into(), opened_at: at(0) };
+    store.commit(Write { session: Some(session.clone()), ..create(&token) }).await.unwrap();
+    store.commit(grants(vec![GrantWrite::Give(grant.clone())])).await.unwrap();
+    let (mut subjects, mut elicitations) = (Vec::new(), Vec::new());
+    for n in 0..30 {
+        let subject = first.sibling().created(n).keyed(&format!("key {n}"));
+        let asked = subject.elicitation(n, 1_000 + n);
+        let id = asked.elicitation.id;
+        store.commit(subject.ask(vec![asked])).await.unwrap();
+        store.commit(subject.append(2, Status::Waiting, (0..n % 5).map(step).collect())).await.unwrap();
+        if n % 2 == 0 {
+            store.commit(subject.decide(2 + n % 5, id, &decision(Outcome::Denied))).await.unwrap();
+        }
+        elicitations.push(store.elicitation(id).await.unwrap().unwrap());
+        let row = store.execution(subject.id).await.unwrap().unwrap();
+        subjects.push((row, store.journal(subject.id).await.unwrap()));
+    }
+    let audit = store.audit(0, usize::MAX).await.unwrap();
+    Filled { folder, truth: Truth { subjects, elicitations, grants: vec![grant], session, token, audit } }
+}
+
+fn file(folder: &Path) -> PathBuf {
+    folder.join(FILE)
+}
+
+fn is_corrupt(folder: &Path) {
+    let before = fs::read(file(folder)).unwrap();
+    let refused = SqliteStore::open(folder).err().expect("it is refused");
+    let message = refused.to_string();
+    assert!(matches!(refused, OpenError::Corrupt { .. }), "{refused:?}");
+    assert!(message.contains(FILE) && message.contains("backup"), "{message}");
+    assert_eq!(fs::read(file(folder)).unwrap(), before, "left as it is");
+}
+
+#[tokio::test]
+async fn a_file_that_begins_with_garbage_is_refused() {
+    let filled = fill().await;
+    let folder = filled.folder.path();
+    let mut bytes = fs::read(file(folder)).unwrap();
+    bytes[..100].fill(b'?');
+    fs::write(file(folder), bytes).unwrap();
+    is_corrupt(folder);
+}
+
+#[tokio::test]
+async fn a_file_that_was_cut_is_refused() {
+    let filled = fill().await;
+    let folder = filled.folder.path();
+    let whole = fs::read(file(folder)).unwrap();
+    for length in [0, 1, 100, 4_096, 5_000, whole.len() / 2, whole.len() - 4_096, whole.len() - 1] {
+        fs::write(file(folder), &whole[..length]).unwrap();
+        is_corrupt(folder);
+    }
+    fs::write(file(folder), &whole).unwrap();
+    SqliteStore::open(folder).unwrap();
+}
+
+#[tokio::test]
+async fn a_file_that_is_gone_while_its_log_is_there_is_refused() {
+    let filled = fill().await;
+    let folder = filled.folder.path();
+    fs::remove_file(file(folder)).unwrap();
+    fs::write(folder.join("countersign.db-wal"), "what was not yet in the file").unwrap();
+    let refused = SqliteStore::open(folder).err().expect("it is refused");
+    assert!(matches!(refused, OpenError::Corrupt { .. }), "{refused:?}");
+    assert!(!file(folder).exists());
+}
+
+#[tokio::test]
+async fn an_audit_chain_that_ends_wrong_is_refused() {
+    let filled = fill().await;
+    let folder = filled.folder.path();
+    let changed = "UPDATE audit SET entry = replace(entry, 'detail', 'DETAIL') WHERE seq = (SELECT max(seq) FROM audit)";
+    rusqlite::Connection::open(file(folder)).unwrap().execute_batch(changed).unwrap();
+    is_corrupt(folder);
+}
+
+#[tokio::test]
+async fn a_changed_byte_anywhere_is_noticed_or_harmless() {
+    let filled = fill().await;
+    let whole = fs::read(file(filled.folder.path())).unwrap();
+    let (mut refused, mut noticed, mut harmless) = (0, 0, 0);
+    for n in 0..600 {
+        let place = whole.len() / 600 * n + n % 97;
+        let mut bytes = whole.clone();
+        bytes[place] ^= [0x01, 0x80, 0xff][n % 3];
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(file(folder.path()), bytes).unwrap();
+        match SqliteStore::open(folder.path()) {
+            Err(OpenError::Corrupt { .. } | OpenError::Newer { .. }) => refused += 1,
+            Err(other) => panic!("byte {place}: {other:?}"),
+            Ok(store) if agrees(&store, &filled.truth, place).await => harmless += 1,
+            Ok(_) => noticed += 1,
+        }
+    }
+    assert!(refused > 0 && noticed > 0 && harmless > 0, "{refused} refused, {noticed} noticed, {harmless} harmless");
+}
+
+/// Whether everything reads as it was written. What reads as something else fails the test; what does not read, and says
+/// so, is noticed damage.
+async fn agrees(store: &SqliteStore, truth: &Truth, place: usize) -> bool {
+    let mut agrees = true;
+    for (row, journal) in &truth.subjects {
+        let found = store.execution(row.id).await.map(|found| found.map(|found| facts(&found)));
+        agrees &= holds(found, &Some(facts(row)), place);
+        agrees &= holds(store.journal(row.id).await, journal, place);
+    }
+    for row in &truth.elicitations {
+        agrees &= holds(store.elicitation(row.elicitation.id).await, &Some(row.clone()), place);
+    }
+    let executions = store.executions(ExecutionFilter::default(), Page::first(1_000)).await;
+    let mut rows: Vec<_> = truth.subjects.iter().map(|(row, _)| facts(row)).collect();
+    rows.reverse();
+    agrees &= holds(executions.map(|found| found.items.iter().map(facts).collect()), &rows, place);
+    let open = ElicitationFilter { open_only: true, ..Default::default() };
+    let expected: Vec<_> = truth.elicitations.iter().filter(|row| row.decision.is_none()).cloned().collect();
+    agrees &= holds(store.elicitations(open, Page::first(1_000)).await.map(|found| found.items), &expected, place);
+    agrees &= holds(store.grants(&truth.session.id).await, &truth.grants, place);
+    agrees &= holds(store.session(&truth.session.id).await, &Some(truth.session.clone()), place);
+    agrees &= holds(store.token_by_hash(truth.token.hash).await, &Some(truth.token.clone()), place);
+    match store.audit(0, usize::MAX).await {
+        // The store gives the chain as it is; whoever follows it notices.
+        Ok(audit) => agrees &= audit == truth.audit || verify((0, Digest::ZERO), &audit).is_ok(),
+        Err(error) => agrees &= holds(Err(error), &truth.audit, place),
+    }
+    agrees
+}
+
+/// What follows from the journal alone, and can be made again from it, is not guarded by a checksum.
+fn facts(row: &ExecutionRow) -> ExecutionRow {
+    ExecutionRow { tool: None, updated_at: at(0), ..row.clone() }
+}
+
+fn holds<T: PartialEq + std::fmt::Debug>(found: Result<T, StoreError>, truth: &T, place: usize) -> bool {
+    match found {
+        Ok(found) => {
+            assert_eq!(found, *truth, "byte {place}");
+            true
+        }
+        Err(StoreError::Corrupt(_)) => false,
+        Err(other) => panic!("byte {place}: {other:?}"),
+    }
+}
