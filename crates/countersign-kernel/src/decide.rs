@@ -141,9 +141,11 @@ impl Kernel {
             self.close(state, expired(id, now)).await?;
             return Err(DecideError::Expired);
         }
-        if let Some(reason) = self.void(state, &asked) {
-            self.close(state, withdrawal(id, &reason, now)).await?;
-            return Err(DecideError::Void(reason));
+        if decision.outcome == Outcome::Approved
+            && let Some(reason) = self.void(state, &asked)?
+        {
+            self.close(state, withdrawal(id, reason, now)).await?;
+            return Err(DecideError::Void(reason.to_owned()));
         }
         let grant = self.grant_for(state, &asked, request, now)?;
         let mut beside = Beside::default();
@@ -219,14 +221,15 @@ impl Kernel {
         }
     }
 
-    /// Why a question may no longer be answered with yes: what it is about changed.
-    fn void(&self, state: &State, asked: &Asked) -> Option<String> {
-        let call = state.execution.call(asked.elicitation.call)?;
+    /// Why a question may no longer be answered with yes: what it is about changed. A tool that is merely not registered
+    /// in this process voids nothing: another process may have it.
+    fn void(&self, state: &State, asked: &Asked) -> Result<Option<&'static str>, DecideError> {
+        let Some(call) = state.execution.call(asked.elicitation.call) else { return Ok(None) };
         match self.catalog.at(&call.path) {
-            None => Some("the tool is gone".into()),
-            Some(tool) if tool.fingerprint() != call.fingerprint => Some("the tool changed since this was asked".into()),
-            Some(_) if call.policy_version != self.policy_version => Some("the policy changed since this was asked".into()),
-            Some(_) => None,
+            None => Err(DecideError::ToolMissing(call.path.clone())),
+            Some(tool) if tool.fingerprint() != call.fingerprint => Ok(Some("the tool changed since this was asked")),
+            Some(_) if call.policy_version != self.policy_version => Ok(Some("the policy changed since this was asked")),
+            Some(_) => Ok(None),
         }
     }
 

@@ -75,6 +75,7 @@ impl Kernel {
             return self.resume(live, state, entry).await;
         }
         match state.execution.next() {
+            Next::Judge(call) | Next::RecordStart(call) if self.lacks_tool(&state, call) => Ok(self.stop(live, state)),
             Next::Judge(call) => self.judge(&mut state, call).await,
             Next::RecordStart(call) if self.waits_for_its_gate(&state, call) => Ok(self.stop(live, state)),
             Next::RecordStart(call) => self.record_start(&mut state, call).await,
@@ -117,6 +118,7 @@ impl Kernel {
                 Ok(Flow::Continue)
             }
             Recovery::Rerun(_) if state.execution.next() == Next::AwaitPeople => Ok(self.stop(live, state)),
+            Recovery::Rerun(call) if self.lacks_tool(&state, call) => Ok(self.stop(live, state)),
             Recovery::Rerun(call) => {
                 if let Some(failure) = self.changed_since(&state, call) {
                     let events = self.withdrawn(&state, "the tool changed");
@@ -316,6 +318,16 @@ impl Kernel {
     pub(crate) fn withdrawn(&self, state: &State, reason: &str) -> Vec<EventBody> {
         let now = self.now_for(state);
         state.execution.open().map(|e| crate::decide::withdrawal(e.id, reason, now)).collect()
+    }
+
+    /// A tool that is not registered in this process: the execution is left as it is for a process that has it.
+    fn lacks_tool(&self, state: &State, no: CallNo) -> bool {
+        let path = state.execution.call(no).map(|call| &call.path);
+        let lacks = path.is_some_and(|path| self.catalog.at(path).is_none());
+        if lacks {
+            tracing::warn!(execution = %state.execution.id(), tool = ?path, "left alone: its tool is not registered here");
+        }
+        lacks
     }
 
     /// Why a running call may not be taken up again: its tool is not what it was (R14).

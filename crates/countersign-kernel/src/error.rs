@@ -106,6 +106,9 @@ pub enum DecideError {
     /// What was asked about is not what it was.
     #[error("{0}; the question was withdrawn and nothing ran")]
     Void(String),
+    /// The tool is not registered in this process; nothing was changed.
+    #[error("the tool {0} is not registered here; start with its plugin, then decide")]
+    ToolMissing(ToolPath),
     /// This principal may not decide.
     #[error("this credential may not decide; ask a person with the role approver or admin")]
     NotAllowed,
@@ -132,6 +135,7 @@ impl DecideError {
             Self::Decided(_) => "already_decided",
             Self::Expired => "expired",
             Self::Void(_) => "approval_void",
+            Self::ToolMissing(_) => "tool_not_found",
             Self::NotAllowed => "not_allowed",
             Self::RememberNotAllowed => "remember_not_allowed",
             Self::InvalidData(_) => "invalid_data",

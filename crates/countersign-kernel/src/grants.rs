@@ -50,7 +50,7 @@ impl GrantCache {
         if let Some(known) = self.sessions.read().unwrap_or_else(PoisonError::into_inner).get(session) {
             return Ok(Arc::clone(known));
         }
-        let read = Arc::new(store.grants(session).await?);
+        let read = Arc::new(live_grants(store, session).await?);
         let mut sessions = self.sessions.write().unwrap_or_else(PoisonError::into_inner);
         if sessions.len() >= MAX_SESSIONS {
             sessions.clear();
@@ -73,6 +73,16 @@ impl GrantCache {
     pub(crate) fn forget_all(&self) {
         self.sessions.write().unwrap_or_else(PoisonError::into_inner).clear();
     }
+}
+
+/// A session's grants, without those given with a token that was revoked since: their giver's word no longer counts.
+async fn live_grants(store: &dyn Store, session: &SessionId) -> Result<Vec<Grant>, GatewayError> {
+    let mut grants = store.grants(session).await?;
+    if grants.iter().any(|grant| grant.token.is_some()) {
+        let revoked: Vec<_> = store.tokens().await?.into_iter().filter(|t| t.revoked_at.is_some()).map(|t| t.id).collect();
+        grants.retain(|grant| grant.token.is_none_or(|token| !revoked.contains(&token)));
+    }
+    Ok(grants)
 }
 
 impl Kernel {

@@ -145,8 +145,9 @@ pub(crate) fn open(folder: &Path, options: &SqliteOptions) -> Result<Opened, Ope
     configure(&connection, options.synchronous).map_err(on_sqlite)?;
     migrate(&mut connection).map_err(|error| migration(&file, error))?;
     check(&connection, &file)?;
-    // Were a table other than this build expects, better now than in the writer's thread.
-    Statements::prepare(&connection).map_err(on_sqlite)?;
+    // A table that is other than this build expects is better found now than in the writer's thread.
+    Statements::prepare(&connection)
+        .map_err(|error| OpenError::Corrupt { file: file.clone(), problem: error.to_string() })?;
     let head = check_audit(&connection, &file)?;
     Ok(Opened { connection, head, file, lock })
 }
@@ -237,7 +238,8 @@ pub(crate) fn connect_with(file: &Path, access: OpenFlags) -> rusqlite::Result<C
 /// Whether it is ours to write. The first thing that reads the file.
 fn recognise(connection: &Connection, file: &Path) -> Result<(), OpenError> {
     let corrupt = |problem: &str| OpenError::Corrupt { file: file.to_owned(), problem: problem.to_owned() };
-    if fs::metadata(file).is_ok_and(|facts| facts.len() == 0) {
+    let bytes = |file: &Path| fs::metadata(file).map_or(0, |facts| facts.len());
+    if bytes(file) == 0 {
         return Err(corrupt("it is empty"));
     }
     let id: i32 = connection
@@ -245,6 +247,13 @@ fn recognise(connection: &Connection, file: &Path) -> Result<(), OpenError> {
         .map_err(|error| sqlite(file, error))?;
     if id != APPLICATION_ID {
         return Err(corrupt("another program wrote it"));
+    }
+    let page: u32 = connection
+        .pragma_query_value(None, "page_size", |row| row.get(0))
+        .map_err(|error| sqlite(file, error))?;
+    // With a log beside it, the end of the file may still be in there.
+    if !bytes(file).is_multiple_of(page.into()) && bytes(&beside(file, "-wal")) == 0 {
+        return Err(corrupt("its end is missing"));
     }
     if connection.is_readonly("main").map_err(|error| sqlite(file, error))? {
         return Err(OpenError::ReadOnly { file: file.to_owned() });

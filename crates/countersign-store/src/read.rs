@@ -89,7 +89,8 @@ pub(crate) fn journal(db: &Connection, id: ExecutionId, most: u64) -> Result<Opt
         "SELECT x.version, j.seq, j.body, j.sum FROM executions x JOIN journal j ON j.execution = x.no
          WHERE x.id = ?1 ORDER BY j.seq",
     )?;
-    let mut found = select.query([id.blob()])?;
+    let blob = id.blob();
+    let mut found = select.query([blob])?;
     let (mut events, mut version) = (Vec::new(), 0);
     while let Some(row) = found.next()? {
         version = count(row.get(0)?)?;
@@ -99,7 +100,7 @@ pub(crate) fn journal(db: &Connection, id: ExecutionId, most: u64) -> Result<Opt
         if count(row.get(1)?)? != events.len() as u64 {
             return Err(Fault::unreadable(format!("the journal of {id} lacks event {}", events.len())));
         }
-        events.push(rows::event(row, 1)?);
+        events.push(rows::event(row, 1, blob)?);
     }
     if events.len() as u64 != version {
         return Err(Fault::unreadable(format!("the journal of {id} has {} of {version} events", events.len())));
@@ -174,7 +175,10 @@ pub(crate) fn elicitations(
 }
 
 const ELICITATIONS: &str = "elicitations e JOIN executions x ON x.no = e.execution
-     LEFT JOIN decisions d ON d.elicitation = e.no";
+     LEFT JOIN decisions d ON d.elicitation = e.no
+     LEFT JOIN open_elicitations o ON o.asked_at = e.asked_at AND o.id = e.id";
+const OPEN_ELICITATIONS: &str = "open_elicitations o CROSS JOIN elicitations e ON e.no = o.no
+     JOIN executions x ON x.no = e.execution LEFT JOIN decisions d ON d.elicitation = e.no";
 
 /// Those that are open, whatever they are about, have a table of their own; otherwise the filter's index leads there.
 fn elicitations_sql(filter: &ElicitationFilter) -> String {
@@ -184,14 +188,12 @@ fn elicitations_sql(filter: &ElicitationFilter) -> String {
     };
     let digest = if filter.digest.is_some() { "e.digest = ?5" } else { "?5 IS NULL" };
     let (place, from, open) = match filter {
-        ElicitationFilter { open_only: true, execution: None, digest: None } => {
-            ("o", "open_elicitations o CROSS JOIN", "e.no = o.no")
-        }
-        ElicitationFilter { open_only: true, .. } => ("e", "", "d.elicitation IS NULL"),
-        ElicitationFilter { open_only: false, .. } => ("e", "", "TRUE"),
+        ElicitationFilter { open_only: true, execution: None, digest: None } => ("o", OPEN_ELICITATIONS, "TRUE"),
+        ElicitationFilter { open_only: true, .. } => ("e", ELICITATIONS, "d.elicitation IS NULL"),
+        ElicitationFilter { open_only: false, .. } => ("e", ELICITATIONS, "TRUE"),
     };
     format!(
-        "SELECT {ELICITATION_COLUMNS} FROM {from} {ELICITATIONS}
+        "SELECT {ELICITATION_COLUMNS} FROM {from}
          WHERE ({place}.asked_at, {place}.id) > (?1, ?2) AND {open} AND {execution} AND {digest}
          ORDER BY {place}.asked_at, {place}.id LIMIT ?3"
     )
@@ -216,7 +218,7 @@ pub(crate) fn next_expiry(db: &Connection) -> Result<Option<Timestamp>, Fault> {
 
 /// A session's grants, oldest first.
 pub(crate) fn grants(db: &Connection, session: &SessionId) -> Result<Vec<Grant>, Fault> {
-    let sql = "SELECT body, sum, uses_left, expires_at FROM grants WHERE session = ?1 ORDER BY no";
+    let sql = "SELECT body, sum, uses_left, expires_at, session FROM grants WHERE session = ?1 ORDER BY no";
     all(db, sql, [session.as_str()], rows::grant)
 }
 

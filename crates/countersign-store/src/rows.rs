@@ -98,11 +98,18 @@ pub(crate) struct Body {
 }
 
 impl Body {
-    /// The value's stored form. The place is a number stored in another column, which the checksum covers too.
+    /// The value's stored form, good only in its [`place`].
     pub(crate) fn of(value: &impl Serialize, place: i64) -> Result<Self, StoreError> {
         let text = serde_json::to_string(value).map_err(|e| StoreError::Corrupt(format!("cannot be stored: {e}")))?;
         Ok(Self { sum: checksum(text.as_bytes(), place), text })
     }
+}
+
+/// Where a value belongs: whose it is, and its number or time there. The checksum covers it, so that a row which strays
+/// to another owner is noticed.
+pub(crate) fn place(owner: Blob, number: i64) -> i64 {
+    let [a, b, c, d, e, f, g, h, ..] = owner;
+    i64::from_le_bytes([a, b, c, d, e, f, g, h]) ^ number
 }
 
 /// The checksum of what never changes about an execution.
@@ -204,36 +211,41 @@ pub(crate) fn execution_row(row: &Row<'_>) -> Result<ExecutionRow, Fault> {
     Ok(execution)
 }
 
-/// Columns of `elicitations e`, its execution `x` and its decision `d`, in the order that [`elicitation_row`] reads.
+/// Columns of `elicitations e`, its execution `x`, its decision `d` and its place `o` among the open ones, in the order
+/// that [`elicitation_row`] reads.
 pub(crate) const ELICITATION_COLUMNS: &str =
-    "e.body, e.sum, d.body, d.sum, x.id, x.session, x.requester, e.asked_at, e.expires_at, e.digest";
+    "e.body, e.sum, d.body, d.sum, x.id, x.session, x.requester, e.asked_at, e.expires_at, e.digest, o.expires_at";
 
 /// An elicitation, from [`ELICITATION_COLUMNS`].
 pub(crate) fn elicitation_row(row: &Row<'_>) -> Result<ElicitationRow, Fault> {
-    let asked_at: i64 = row.get(7)?;
-    let elicitation: Elicitation = body(row, 0, asked_at, "an elicitation")?;
+    let (execution, asked_at): (Blob, i64) = (row.get(4)?, row.get(7)?);
+    let elicitation: Elicitation = body(row, 0, place(execution, asked_at), "an elicitation")?;
     let (expires_at, digest) = (row.get::<_, i64>(8)?, row.get::<_, [u8; 32]>(9)?);
     holds((expires_at, &digest) == (millis(elicitation.expires_at), elicitation.digest.as_bytes()), "an elicitation")?;
     let decided = optional_text(row, 2)?.is_some();
+    let open = if decided { None } else { Some(expires_at) };
+    holds(row.get::<_, Option<i64>>(10)? == open, "an elicitation")?;
+    let decision = decided.then(|| body(row, 2, place(elicitation.id.blob(), 0), "a decision")).transpose()?;
     Ok(ElicitationRow {
         elicitation,
-        execution: id(row, 4)?,
+        execution: ExecutionId::of_blob(execution),
         session: parsed(text(row, 5)?, SessionId::parse)?,
         requester: parsed(text(row, 6)?, PrincipalId::parse)?,
         asked_at: timestamp(asked_at)?,
-        decision: decided.then(|| body(row, 2, 0, "a decision")).transpose()?,
+        decision,
     })
 }
 
-/// A journal's event, from `seq, body, sum`, beginning with a column.
-pub(crate) fn event(row: &Row<'_>, column: usize) -> Result<Event, Fault> {
-    body(row, column + 1, row.get(column)?, "a journal's event")
+/// An execution's event, from `seq, body, sum`, beginning with a column.
+pub(crate) fn event(row: &Row<'_>, column: usize, execution: Blob) -> Result<Event, Fault> {
+    body(row, column + 1, place(execution, row.get(column)?), "a journal's event")
 }
 
-/// A grant, from `body, sum, uses_left, expires_at`.
+/// A grant, from `body, sum, uses_left, expires_at, session`.
 pub(crate) fn grant(row: &Row<'_>) -> Result<Grant, Fault> {
     let given: Grant = body(row, 0, 0, "a grant")?;
     holds(row.get::<_, Option<i64>>(3)? == given.expires_at.map(millis), "a grant")?;
+    holds(text(row, 4)? == given.session.as_str(), "a grant")?;
     Ok(Grant { uses_left: row.get(2)?, ..given })
 }
 

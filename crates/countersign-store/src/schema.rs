@@ -108,12 +108,14 @@ CREATE UNIQUE INDEX grants_by_id ON grants (id);
 CREATE INDEX grants_by_session ON grants (session);
 
 CREATE TABLE sessions (
-    id TEXT PRIMARY KEY,
+    no INTEGER PRIMARY KEY,
+    id TEXT NOT NULL,
     principal TEXT NOT NULL,
     client TEXT NOT NULL,
     opened_at INTEGER NOT NULL,
     sum INTEGER NOT NULL
-) STRICT, WITHOUT ROWID;
+) STRICT;
+CREATE UNIQUE INDEX sessions_by_id ON sessions (id);
 
 CREATE TABLE tokens (
     no INTEGER PRIMARY KEY,

@@ -9,7 +9,7 @@ use countersign_kernel::ports::{
 };
 use countersign_sdk::SessionId;
 
-use crate::rows::{Blob, Body, Stored as _, execution_sum, millis};
+use crate::rows::{Blob, Body, Stored as _, execution_sum, millis, place};
 
 /// A [`Write`], with everything in its stored form.
 #[derive(Debug)]
@@ -99,16 +99,19 @@ impl Staged {
 impl StagedJournal {
     fn of(write: JournalWrite) -> Result<Self, StoreError> {
         let JournalWrite { expected, events, row, opened, decided } = write;
-        let (execution, first) = (row.id.blob(), i64::try_from(expected).unwrap_or(i64::MAX));
+        let (execution, numbers) = (row.id.blob(), i64::try_from(expected).unwrap_or(i64::MAX)..);
         Ok(Self {
             sum: execution_sum(execution, &row),
             execution,
             expected,
-            events: (first..).zip(&events).map(|(seq, event)| Body::of(event, seq)).collect::<Result<_, _>>()?,
+            events: numbers
+                .zip(&events)
+                .map(|(seq, event)| Body::of(event, place(execution, seq)))
+                .collect::<Result<_, _>>()?,
             opened: opened.iter().map(|asked| StagedElicitation::of(asked, &row)).collect::<Result<_, _>>()?,
             decided: decided
                 .iter()
-                .map(|(id, decision)| Ok((id.blob(), Body::of(decision, 0)?)))
+                .map(|(id, decision)| Ok((id.blob(), Body::of(decision, place(id.blob(), 0))?)))
                 .collect::<Result<_, StoreError>>()?,
             row,
         })
@@ -122,13 +125,14 @@ impl StagedElicitation {
             let id = asked.elicitation.id;
             return Err(StoreError::Corrupt(format!("{id} names another execution, session or requester than {}", row.id)));
         }
+        let id = asked.elicitation.id.blob();
         Ok(Self {
-            id: asked.elicitation.id.blob(),
+            id,
             asked_at: millis(asked.asked_at),
             expires_at: millis(asked.elicitation.expires_at),
             digest: *asked.elicitation.digest.as_bytes(),
-            body: Body::of(&asked.elicitation, millis(asked.asked_at))?,
-            decision: asked.decision.as_ref().map(|decision| Body::of(decision, 0)).transpose()?,
+            body: Body::of(&asked.elicitation, place(row.id.blob(), millis(asked.asked_at)))?,
+            decision: asked.decision.as_ref().map(|decision| Body::of(decision, place(id, 0))).transpose()?,
         })
     }
 }

@@ -107,7 +107,7 @@ fn a_database_without_tables_gets_them_and_one_that_lacks_a_table_is_refused() {
     let database = Connection::open(&file).unwrap();
     database.execute_batch("DROP TABLE decisions").unwrap();
     drop(database);
-    assert!(matches!(refusal(folder.path()), OpenError::Database { .. }));
+    assert!(matches!(refusal(folder.path()), OpenError::Corrupt { .. }));
 
     fs::remove_file(&file).unwrap();
     let database = Connection::open(&file).unwrap();

@@ -16,7 +16,7 @@ impl Chance {
     }
 
     /// The next number.
-    pub fn next(&mut self) -> u64 {
+    pub fn draw(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -26,7 +26,7 @@ impl Chance {
 
     /// A number below `bound`, which is at least 1.
     pub fn below(&mut self, bound: u64) -> u64 {
-        self.next() % bound.max(1)
+        self.draw() % bound.max(1)
     }
 
     /// True once in `n` times.
@@ -53,7 +53,7 @@ impl SeededEntropy {
 impl Entropy for SeededEntropy {
     fn bits(&self) -> Option<[u8; 16]> {
         let mut chance = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let bits = (u128::from(chance.next()) << 64) | u128::from(chance.next());
+        let bits = (u128::from(chance.draw()) << 64) | u128::from(chance.draw());
         Some(bits.to_be_bytes())
     }
 }

@@ -60,13 +60,13 @@ impl Found {
     fn check_journal(&mut self, row: &ExecutionRow, journal: &[Event], moment: Moment) {
         let execution = match Execution::replay(journal) {
             Ok(execution) => execution,
-            Err(error) => return self.add("R8", row.id, format!("its journal does not replay: {error}")),
+            Err(error) => return self.add("R8", row.id, &format!("its journal does not replay: {error}")),
         };
         if execution.status() != row.status {
-            self.add("R9", row.id, format!("its row says {:?}, its journal {:?}", row.status, execution.status()));
+            self.add("R9", row.id, &format!("its row says {:?}, its journal {:?}", row.status, execution.status()));
         }
         if moment == Moment::AtRest && execution.status() == Status::Running {
-            self.add("R9", row.id, format!("at rest it is still running: next is {:?}", execution.next()));
+            self.add("R9", row.id, &format!("at rest it is still running: next is {:?}", execution.next()));
         }
         let questions: HashMap<ElicitationId, &Elicitation> = journal.iter().filter_map(asked).collect();
         let mut used: HashMap<ElicitationId, usize> = HashMap::new();
@@ -80,20 +80,20 @@ impl Found {
                     let late = questions.get(elicitation).is_some_and(|q| decision.at >= q.expires_at);
                     let by_person = matches!(decision.by, Decider::Person { .. });
                     if late && (by_person || decision.outcome == Outcome::Approved) {
-                        self.add("R7", row.id, format!("{elicitation} was decided after its expiry"));
+                        self.add("R7", row.id, &format!("{elicitation} was decided after its expiry"));
                     }
                     if !late && decision.outcome == Outcome::Expired {
-                        self.add("R7", row.id, format!("{elicitation} expired before its time"));
+                        self.add("R7", row.id, &format!("{elicitation} expired before its time"));
                     }
                 }
                 EventBody::CallSettled { outcome: CallOutcome::Failed(failure), .. } if failure.code == "diverged" => {
-                    self.add("R8", row.id, "a replay diverged".into());
+                    self.add("R8", row.id, "a replay diverged");
                 }
                 _ => {}
             }
         }
         for (elicitation, times) in used.into_iter().filter(|(_, times)| *times > 1) {
-            self.add("R3", row.id, format!("the decision of {elicitation} was used {times} times"));
+            self.add("R3", row.id, &format!("the decision of {elicitation} was used {times} times"));
         }
     }
 
@@ -106,27 +106,27 @@ impl Found {
     ) {
         let id = execution.id();
         let Some(question) = questions.get(&elicitation) else {
-            return self.add("R1", id, format!("it started on {elicitation}, which was never asked"));
+            return self.add("R1", id, &format!("it started on {elicitation}, which was never asked"));
         };
         let decision = execution.find(elicitation).and_then(|a| a.decision());
         let Some(decision) = decision else {
-            return self.add("R1", id, format!("it started on {elicitation}, which nobody decided"));
+            return self.add("R1", id, &format!("it started on {elicitation}, which nobody decided"));
         };
         let approved = decision.outcome == Outcome::Approved;
         if question.origin == Origin::Gate {
             let digest = execution.call(question.call).map(|c| c.digest);
             if !approved || Some(question.digest) != digest {
-                self.add("R1", id, "it started on a decision that is no fitting approval".into());
+                self.add("R1", id, "it started on a decision that is no fitting approval");
             }
         }
         if approved && question.authorises() && started.at >= question.expires_at {
-            self.add("R1", id, "it started on an expired approval".into());
+            self.add("R1", id, "it started on an expired approval");
         }
         if let Decider::Person { principal, .. } = &decision.by
             && *principal == execution.requester().id
             && execution.requester().kind == PrincipalKind::Agent
         {
-            self.add("R10", id, "the agent decided for itself".into());
+            self.add("R10", id, "the agent decided for itself");
         }
     }
 
@@ -141,22 +141,22 @@ impl Found {
             let Some(journal) = journals.get(&id).filter(|j| !j.is_empty()) else {
                 // A safe call that never asked may be lost with its process: it had leave from policy.
                 if tool != "lab.transfer" {
-                    self.add("R1", id, format!("{tool} had an effect and no journal"));
+                    self.add("R1", id, &format!("{tool} had an effect and no journal"));
                 }
                 continue;
             };
             let leaves = journal.iter().filter(|e| is_leave(&e.body)).count();
             if leaves == 0 {
-                self.add("R1", id, format!("{tool} had the effect {what} without any leave"));
+                self.add("R1", id, &format!("{tool} had the effect {what} without any leave"));
             }
             let idempotent = may_repeat(journal);
             let allowed = if idempotent { usize::MAX } else { entries(journal) };
             if times > allowed {
-                self.add("R3", id, format!("{tool} had the effect {what} {times} times on {allowed} leave(s)"));
+                self.add("R3", id, &format!("{tool} had the effect {what} {times} times on {allowed} leave(s)"));
             }
             let step = what == "first" || what == "second";
             if !idempotent && step && times > 1 {
-                self.add("R3", id, format!("step {what} ran {times} times"));
+                self.add("R3", id, &format!("step {what} ran {times} times"));
             }
             self.check_refused(id, journal, &tool);
         }
@@ -170,7 +170,7 @@ impl Found {
             matches!(&e.body, EventBody::Decided { elicitation, decision } if decision.outcome != Outcome::Approved && gate(elicitation))
         });
         if refused {
-            self.add("R2", id, format!("{tool} had an effect although its gate was answered with no"));
+            self.add("R2", id, &format!("{tool} had an effect although its gate was answered with no"));
         }
     }
 
@@ -182,18 +182,18 @@ impl Found {
                 })
             });
             if !kept {
-                self.add("R5", execution, format!("the acknowledged decision {outcome:?} on {elicitation} is gone"));
+                self.add("R5", execution, &format!("the acknowledged decision {outcome:?} on {elicitation} is gone"));
             }
         }
         for execution in history.accepted() {
             if journals.get(&execution).is_none_or(Vec::is_empty) {
-                self.add("R9", execution, "it was accepted and is gone".into());
+                self.add("R9", execution, "it was accepted and is gone");
             }
         }
         for end in history.ends() {
-            let Some(Ok(now)) = journals.get(&end.execution).map(|j| Execution::replay(j)) else { continue };
+            let Some(Ok(now)) = journals.get(&end.execution).map(Execution::replay) else { continue };
             if now.status() != end.status {
-                self.add("R5", end.execution, format!("a caller was told {:?}, now it is {:?}", end.status, now.status()));
+                self.add("R5", end.execution, &format!("a caller was told {:?}, now it is {:?}", end.status, now.status()));
             }
         }
     }
@@ -218,12 +218,12 @@ impl Found {
         for (execution, journal) in journals {
             let told = told.get(execution).copied().unwrap_or_default();
             if told != journal.len() {
-                self.add("R11", *execution, format!("{} events, {told} audit records", journal.len()));
+                self.add("R11", *execution, &format!("{} events, {told} audit records", journal.len()));
             }
         }
     }
 
-    fn add(&mut self, rule: &str, execution: ExecutionId, problem: String) {
+    fn add(&mut self, rule: &str, execution: ExecutionId, problem: &str) {
         self.0.push(format!("{rule}: {execution}: {problem}"));
     }
 }

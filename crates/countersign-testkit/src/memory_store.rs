@@ -206,10 +206,10 @@ impl State {
         for asked in &write.opened {
             let (id, row) = (asked.elicitation.id, &write.row);
             if (asked.execution, &asked.session, &asked.requester) != (row.id, &row.session, &row.requester) {
-                return contradiction(format!("{id} names another execution, session or requester"));
+                return contradiction(&format!("{id} names another execution, session or requester"));
             }
             if self.elicitations.contains_key(&id) || !new.insert(id) {
-                return contradiction(format!("{id} exists already"));
+                return contradiction(&format!("{id} exists already"));
             }
         }
         let mut decided = BTreeSet::new();
@@ -218,7 +218,7 @@ impl State {
             let open = self.elicitations.get(id).is_some_and(|row| row.decision.is_none() && row.execution == write.row.id)
                 || opened.any(|asked| asked.elicitation.id == *id);
             if !open || !decided.insert(*id) {
-                return contradiction(format!("{id} is not open in {}", write.row.id));
+                return contradiction(&format!("{id} is not open in {}", write.row.id));
             }
         }
         Ok(())
@@ -229,7 +229,7 @@ impl State {
         for write in writes {
             match write {
                 GrantWrite::Give(grant) if grants.iter().any(|g| g.id == grant.id) => {
-                    return contradiction(format!("{} exists already", grant.id));
+                    return contradiction(&format!("{} exists already", grant.id));
                 }
                 GrantWrite::Give(grant) => grants.push(grant.clone()),
                 GrantWrite::Use { id, now } => {
@@ -251,7 +251,7 @@ impl State {
         for write in writes {
             match write {
                 TokenWrite::Create(row) if tokens.iter().any(|t| t.id == row.id || t.hash == row.hash) => {
-                    return contradiction(format!("{} or its secret exists already", row.id));
+                    return contradiction(&format!("{} or its secret exists already", row.id));
                 }
                 TokenWrite::Create(row) => tokens.push(row.clone()),
                 TokenWrite::Revoke { id, at } => {
@@ -316,7 +316,7 @@ fn is_live(tokens: &[TokenRow], id: TokenId) -> bool {
     tokens.iter().any(|token| token.id == id && token.revoked_at.is_none())
 }
 
-fn contradiction<T>(what: String) -> Result<T, StoreError> {
+fn contradiction<T>(what: &str) -> Result<T, StoreError> {
     Err(StoreError::Corrupt(format!("the change contradicts what is stored: {what}")))
 }
 

@@ -58,13 +58,13 @@ fn schedule(seed: u64) -> (Vec<String>, World) {
 }
 
 fn any_faults(chance: &mut Chance) -> Faults {
-    let mut faults = Faults::none().shaken(3, chance.next());
+    let mut faults = Faults::none().shaken(3, chance.draw());
     if chance.one_in(2) {
         let fault = if chance.one_in(2) { Fault::CrashBefore } else { Fault::CrashAfter };
         faults = faults.and_at(1 + chance.below(40), fault);
     }
     if chance.one_in(2) {
-        faults = faults.failing_one_in(4 + chance.below(20), chance.next());
+        faults = faults.failing_one_in(4 + chance.below(20), chance.draw());
     }
     faults
 }

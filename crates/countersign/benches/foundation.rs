@@ -24,7 +24,7 @@ type Failure = Box<dyn std::error::Error + Send + Sync>;
 
 fn main() -> Result<(), Failure> {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
-    println!("{:<66} {:>16}   {}", "what", "median", "reach");
+    println!("{:<66} {:>16}   reach", "what", "median");
     runtime.block_on(async { tokio::spawn(all()).await? })
 }
 

@@ -16,7 +16,9 @@ Examples:
   countersign executions exec_…                              what happened, step by step
 
 Exit status: 0 done (also: waits for a person), 1 failed, 2 usage, 3 denied, cancelled or expired.
-One process at a time works on a data folder; what waits for a person is kept there and survives a crash.";
+One process at a time works on a data folder; what waits for a person is kept there and survives a crash.
+Environment: COUNTERSIGN_CONFIG and COUNTERSIGN_DATA_DIR like the flags, COUNTERSIGN_APPROVALS_EXPIRES and so on like the
+keys of countersign.toml, COUNTERSIGN_LOG=debug for more on standard error, NO_COLOR.";
 
 /// The gateway between AI agents and the tools they call.
 ///
@@ -200,16 +202,19 @@ pub(crate) enum PolicyCommand {
         file: PathBuf,
     },
     /// Say which rule decides a call, and why; nothing runs
-    Explain {
-        /// The tool, such as notes.delete
-        path: String,
-        /// The arguments: JSON, @FILE, or - for standard input; {} where nothing is said
-        #[arg(value_name = "JSON|@FILE|-")]
-        input: Option<String>,
-        /// The session to ask for
-        #[arg(long, value_name = "ID", default_value = "ses_local")]
-        session: String,
-    },
+    Explain(ExplainArgs),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ExplainArgs {
+    /// The tool, such as notes.delete
+    pub(crate) path: String,
+    /// The arguments: JSON, @FILE, or - for standard input; {} where nothing is said
+    #[arg(value_name = "JSON|@FILE|-")]
+    pub(crate) input: Option<String>,
+    /// The session to ask for
+    #[arg(long, value_name = "ID", default_value = "ses_local")]
+    pub(crate) session: String,
 }
 
 #[derive(Debug, Subcommand)]

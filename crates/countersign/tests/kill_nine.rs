@@ -3,6 +3,7 @@
 //! What was acknowledged is remembered here, outside the process; what took effect is in the ledger file, which the
 //! handlers sync line by line. After the last kill everything is brought to rest and held against both.
 #![expect(clippy::disallowed_methods, reason = "it starts and kills processes, and its kills come at real times")]
+#![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test that meets the unexpected stops there")]
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io::{BufRead as _, BufReader, Write as _};

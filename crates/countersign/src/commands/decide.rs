@@ -147,7 +147,10 @@ fn announce(receipt: &Receipt, told: &Told, answer: &Answer, screen: Screen) {
         && remember.unwrap_or(elicitation.remember) == Remember::Session
     {
         let (tool, session) = (&elicitation.tool, told.execution.session());
-        screen.note(&format!("Later calls of {tool} in {session} run without asking; --remember call would approve only this one."));
+        screen.note(&format!(
+            "Later calls of {tool} in {session} run without asking. (--remember call approves one call only; another \
+             --session asks anew.)"
+        ));
     }
 }
 

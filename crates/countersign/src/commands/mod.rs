@@ -12,7 +12,7 @@ mod settle;
 mod timeline;
 mod tools;
 
-use crate::args::Command;
+use crate::args::{Command, PolicyCommand};
 use crate::config::{ConfigErrors, Environment};
 use crate::exit::{Exit, Problem};
 use crate::invocation::Invocation;
@@ -27,29 +27,32 @@ pub(crate) struct Given {
     pub(crate) invocation: Invocation,
 }
 
+impl Given {
+    /// What a command that works with the configuration has.
+    fn ready(self) -> Result<Setup, Problem> {
+        for stranger in self.environment.strangers() {
+            tracing::warn!("{stranger} is set and means nothing; is it misspelt?");
+        }
+        self.setup.map_err(|errors| {
+            let hint = format!("`{}` says more.", self.invocation.command("doctor"));
+            Problem::new("bad_configuration", errors.to_string()).hint(hint)
+        })
+    }
+}
+
 /// Runs a command.
 pub(crate) async fn run(command: Command, given: Given) -> anyhow::Result<Exit> {
-    let setup = match command {
-        Command::Doctor => return doctor::run(given).await,
-        Command::Policy(crate::args::PolicyCommand::Check { file }) => return policy::check(&file, &given),
-        _ => given.setup.map_err(|errors| {
-            Problem::new("bad_configuration", errors.to_string())
-                .hint(format!("`{}` says more.", given.invocation.command("doctor")))
-        })?,
-    };
-    for stranger in given.environment.strangers() {
-        tracing::warn!("{stranger} is set and means nothing; is it misspelt?");
-    }
     match command {
-        Command::Call(args) => call::run(setup, args).await,
-        Command::Inbox => inbox::run(&setup).await,
-        Command::Approve(args) => decide::approve(setup, args).await,
-        Command::Deny(args) => decide::deny(setup, args).await,
-        Command::Executions(args) => executions::run(&setup, args).await,
-        Command::Settle(args) => settle::run(setup, args).await,
-        Command::Tools(args) => tools::run(setup, &args),
-        Command::Policy(command) => policy::explain(setup, command),
-        Command::Audit(command) => audit::run(&setup, &command).await,
-        Command::Doctor => Ok(Exit::Done),
+        Command::Call(args) => call::run(given.ready()?, args).await,
+        Command::Inbox => inbox::run(&given.ready()?).await,
+        Command::Approve(args) => decide::approve(given.ready()?, args).await,
+        Command::Deny(args) => decide::deny(given.ready()?, args).await,
+        Command::Executions(args) => executions::run(&given.ready()?, args).await,
+        Command::Settle(args) => settle::run(given.ready()?, args).await,
+        Command::Tools(args) => tools::run(given.ready()?, &args),
+        Command::Policy(PolicyCommand::Check { file }) => policy::check(&file, &given),
+        Command::Policy(PolicyCommand::Explain(args)) => policy::explain(given.ready()?, &args),
+        Command::Audit(command) => audit::run(&given.ready()?, &command).await,
+        Command::Doctor => doctor::run(given).await,
     }
 }

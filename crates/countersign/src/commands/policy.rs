@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::call::not_found;
 use super::tools::catalog;
 use super::{Given, input};
-use crate::args::{PolicyCommand, Shared};
+use crate::args::{ExplainArgs, Shared};
 use crate::config::Config;
 use crate::exit::{Exit, Problem};
 use crate::local::Setup;
@@ -33,12 +33,12 @@ pub(super) fn check(file: &Path, given: &Given) -> anyhow::Result<Exit> {
     Ok(Exit::Done)
 }
 
-pub(super) fn explain(setup: Setup, command: PolicyCommand) -> anyhow::Result<Exit> {
-    let PolicyCommand::Explain { path, input: given, session } = command else { return Ok(Exit::Done) };
-    let args = input::json(given.as_deref(), "the arguments")?;
-    let session = SessionId::parse(&session).map_err(|e| Problem::usage(format!("--session: {e}")))?;
+pub(super) fn explain(setup: Setup, given: &ExplainArgs) -> anyhow::Result<Exit> {
+    let path = given.path.as_str();
+    let args = input::json(given.input.as_deref(), "the arguments")?;
+    let session = SessionId::parse(&given.session).map_err(|e| Problem::usage(format!("--session: {e}")))?;
     let catalog = catalog(setup.plugins)?;
-    let tool = catalog.get(&path).ok_or_else(|| not_found(&path, &catalog, &setup.invocation))?;
+    let tool = catalog.get(path).ok_or_else(|| not_found(path, &catalog, &setup.invocation))?;
     // Rules see what would run: defaults filled in. What does not fit would never come to them, which is worth a word,
     // but a rule can be tried out without every argument.
     let (args, unfit) = match tool.tool().admit(args.clone()) {

@@ -15,13 +15,29 @@ use crate::shell::Shell;
 
 const SLOW: &str = r#"{"to":"ann","amount":5,"delayMs":60000}"#;
 
-/// Starts an approval whose handler takes a minute, and waits until it runs.
-fn running_handler(shell: &Shell, elicitation: &str) -> Child {
+/// A process that is killed with its test, however that ends.
+struct Process(Child);
+
+impl Process {
+    fn kill(mut self) {
+        self.0.kill().unwrap();
+        self.0.wait().unwrap();
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ = self.0.kill().and_then(|()| self.0.wait());
+    }
+}
+
+/// Starts an approval whose handler takes long, and waits until it runs.
+fn running_handler(shell: &Shell, elicitation: &str) -> Process {
     let before = starts(shell);
-    let child = shell.start(&["--demo", "approve", elicitation]);
+    let process = Process(shell.start(&["--demo", "approve", elicitation]));
     for _ in 0..400 {
         if starts(shell) > before {
-            return child;
+            return process;
         }
         std::thread::sleep(Duration::from_millis(25));
     }
@@ -35,17 +51,12 @@ fn starts(shell: &Shell) -> i64 {
     database.query_row(count, [], |row| row.get(0)).unwrap()
 }
 
-fn kill(mut child: Child) {
-    child.kill().unwrap();
-    child.wait().unwrap();
-}
-
 #[test]
 fn a_pause_survives_its_process_and_a_second_process_is_told_to_wait() {
     let shell = Shell::new();
     let (execution, elicitation) = shell.paused("bank.pay", SLOW);
-    let child = running_handler(&shell, &elicitation);
-    let pid = child.id().to_string();
+    let process = running_handler(&shell, &elicitation);
+    let pid = process.0.id().to_string();
     for words in [
         &["inbox"][..],
         &["executions"],
@@ -59,7 +70,7 @@ fn a_pause_survives_its_process_and_a_second_process_is_told_to_wait() {
     shell.run(&["--demo", "tools", "pay"]).printed(&["bank.pay"]);
     shell.run(&["doctor"]).printed(&["is in use by process"]);
 
-    kill(child);
+    process.kill();
     shell.run(&["executions", &execution]).printed(&["in doubt", "settle"]);
     shell
         .run(&["--demo", "approve", &elicitation])
@@ -73,7 +84,7 @@ fn a_doubt_is_settled_by_a_person_in_one_of_three_ways() {
     let shell = Shell::new();
     let in_doubt = || {
         let (execution, elicitation) = shell.paused("bank.pay", SLOW);
-        kill(running_handler(&shell, &elicitation));
+        running_handler(&shell, &elicitation).kill();
         execution
     };
     let failed = in_doubt();
@@ -99,7 +110,7 @@ fn a_doubt_is_settled_by_a_person_in_one_of_three_ways() {
 fn a_doubt_settled_by_running_again_runs_once_more_and_no_more() {
     let shell = Shell::new();
     let (execution, elicitation) = shell.paused("bank.pay", r#"{"to":"ann","amount":5,"delayMs":2000}"#);
-    kill(running_handler(&shell, &elicitation));
+    running_handler(&shell, &elicitation).kill();
     shell
         .run(&["settle", &execution, "0", "--as", "retry"])
         .failed(1, &["bank.pay is not here", "--demo settle"]);

@@ -6,42 +6,42 @@ use std::process::{Child, Command, Stdio};
 use serde_json::Value;
 use tempfile::TempDir;
 
-pub const PROGRAM: &str = env!("CARGO_BIN_EXE_countersign");
+pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_countersign");
 
 /// Where commands are run.
-pub struct Shell {
+pub(crate) struct Shell {
     folder: TempDir,
 }
 
 /// What a command did.
 #[derive(Debug)]
-pub struct Ran {
-    pub status: i32,
-    pub out: String,
-    pub err: String,
+pub(crate) struct Ran {
+    pub(crate) status: i32,
+    pub(crate) out: String,
+    pub(crate) err: String,
 }
 
 impl Shell {
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self { folder: tempfile::tempdir().unwrap() }
     }
 
     /// Where commands are run; `./countersign.toml` is looked for here.
-    pub fn folder(&self) -> &Path {
+    pub(crate) fn folder(&self) -> &Path {
         self.folder.path()
     }
 
-    pub fn data(&self) -> PathBuf {
+    pub(crate) fn data(&self) -> PathBuf {
         self.folder().join("data")
     }
 
-    pub fn write(&self, name: &str, text: &str) {
+    pub(crate) fn write(&self, name: &str, text: &str) {
         std::fs::write(self.folder().join(name), text).unwrap();
     }
 
     /// A command that is about to run.
     #[expect(clippy::disallowed_methods, reason = "these tests start the built program")]
-    pub fn command(&self, words: &[&str]) -> Command {
+    pub(crate) fn command(&self, words: &[&str]) -> Command {
         let mut command = Command::new(PROGRAM);
         command.args(words).current_dir(self.folder()).env_clear().stdin(Stdio::null());
         command.env("HOME", self.folder()).env("COUNTERSIGN_DATA_DIR", self.data());
@@ -49,23 +49,23 @@ impl Shell {
     }
 
     /// Runs a command to its end.
-    pub fn run(&self, words: &[&str]) -> Ran {
+    pub(crate) fn run(&self, words: &[&str]) -> Ran {
         Ran::of(&mut self.command(words))
     }
 
     /// Runs a command that prints JSON, and makes sure that nothing else is printed.
-    pub fn json(&self, words: &[&str]) -> Value {
+    pub(crate) fn json(&self, words: &[&str]) -> Value {
         let ran = self.run(&[words, &["--json"]].concat());
         serde_json::from_str(&ran.out).unwrap_or_else(|e| panic!("{words:?}: {e}\n{ran:?}"))
     }
 
     /// Starts a command and leaves it running.
-    pub fn start(&self, words: &[&str]) -> Child {
+    pub(crate) fn start(&self, words: &[&str]) -> Child {
         self.command(words).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
     }
 
     /// Calls a tool that asks, and gives the ids of its execution and of the question.
-    pub fn paused(&self, tool: &str, args: &str) -> (String, String) {
+    pub(crate) fn paused(&self, tool: &str, args: &str) -> (String, String) {
         let result = self.json(&["--demo", "call", tool, args]);
         assert_eq!(result["status"], "paused", "{result:#}");
         let id = |field: &str| result["paused"][field].as_str().unwrap().to_owned();
@@ -74,7 +74,7 @@ impl Shell {
 }
 
 impl Ran {
-    pub fn of(command: &mut Command) -> Self {
+    pub(crate) fn of(command: &mut Command) -> Self {
         let output = command.output().unwrap();
         Self {
             status: output.status.code().unwrap_or(-1),
@@ -85,7 +85,7 @@ impl Ran {
 
     /// It ended like this and said all of these on standard error.
     #[track_caller]
-    pub fn failed(&self, status: i32, words: &[&str]) {
+    pub(crate) fn failed(&self, status: i32, words: &[&str]) {
         assert_eq!(self.status, status, "{self:?}");
         for word in words {
             assert!(self.err.contains(word), "{word:?} is not in\n{}", self.err);
@@ -94,7 +94,7 @@ impl Ran {
 
     /// It succeeded and printed all of these on standard output.
     #[track_caller]
-    pub fn printed(&self, words: &[&str]) {
+    pub(crate) fn printed(&self, words: &[&str]) {
         assert_eq!(self.status, 0, "{self:?}");
         for word in words {
             assert!(self.out.contains(word), "{word:?} is not in\n{}", self.out);

@@ -74,7 +74,14 @@ impl Terminal {
             self.seen.push_str(&String::from_utf8_lossy(&bytes));
         }
         assert_eq!(ended.code(), Some(status), "{}", self.seen);
-        self.seen
+        std::mem::take(&mut self.seen)
+    }
+}
+
+impl Drop for Terminal {
+    /// A test that fails leaves nobody at the prompt.
+    fn drop(&mut self) {
+        let _ = self.child.kill().and_then(|()| self.child.wait());
     }
 }
 
