@@ -144,14 +144,25 @@ fn a6_an_unchanged_tool_starts_after_the_same_death() {
 }
 
 #[test]
-fn a6_a_tool_that_is_gone_after_it_was_approved_does_not_start() {
+fn a6_a_tool_that_is_not_registered_starts_nothing_and_voids_nothing() {
     let world = World::new(1);
-    let waiting = world.life_with(edition(&world, FIRST), async |gateway| approved_and_died(&gateway, "own.act", note()).await);
+    let (approved, open) = world.life_with(edition(&world, FIRST), async |gateway| {
+        let open = asked(&gateway, "own.act", json!({ "what": "note 8" })).await;
+        (approved_and_died(&gateway, "own.act", note()).await, open)
+    });
     world.life(async |gateway| {
-        let end = gateway.end_of(&waiting).await;
-        assert_eq!(end.error.unwrap().code, "approval_void");
+        tokio::time::sleep(Duration::from_secs(60)).await;
+        let refused = gateway.ann_says(&open, yes()).await.unwrap_err();
+        assert_eq!(refused.code(), "tool_not_found");
+        assert_eq!(gateway.open().await.len(), 1, "the question stays for a process that has the tool");
     });
     assert_eq!(world.ledger.effects(), []);
+    world.life_with(edition(&world, FIRST), async |gateway| {
+        gateway.ann_says(&open, yes()).await.unwrap();
+        assert!(gateway.end_of(&open).await.success());
+        assert!(gateway.end_of(&approved).await.success());
+    });
+    assert_eq!(world.ledger.effects().len(), 2);
 }
 
 #[test]
@@ -207,6 +218,17 @@ fn a7_a_changed_tool_voids_its_pending_questions() {
         });
         assert_eq!(world.ledger.effects(), []);
     }
+}
+
+#[test]
+fn a7_a_persons_no_stands_whatever_became_of_the_tool() {
+    let world = World::new(1);
+    let waiting = world.life_with(edition(&world, FIRST), async |gateway| asked(&gateway, "own.act", note()).await);
+    world.life_with(edition(&world, changed_editions()[0]), async |gateway| {
+        gateway.ann_says(&waiting, Answer::Deny).await.unwrap();
+        assert_eq!(gateway.end_of(&waiting).await.error.unwrap().code, "denied");
+    });
+    assert_eq!(world.ledger.effects(), []);
 }
 
 #[test]

@@ -110,7 +110,7 @@ pub(crate) fn journal(db: &Connection, id: ExecutionId, most: u64) -> Result<Opt
 
 /// One execution.
 pub(crate) fn execution(db: &Connection, id: ExecutionId) -> Result<Option<ExecutionRow>, Fault> {
-    one(db, &format!("SELECT {EXECUTION_COLUMNS} FROM executions WHERE id = ?1"), [id.blob()], rows::execution_row)
+    one(db, &format!("SELECT {EXECUTION_COLUMNS} FROM executions x WHERE id = ?1"), [id.blob()], rows::execution_row)
 }
 
 /// Executions, newest first.
@@ -122,7 +122,7 @@ pub(crate) fn executions(
     let mut items = Vec::new();
     for condition in execution_conditions(filter) {
         let sql = format!(
-            "SELECT {EXECUTION_COLUMNS} FROM executions WHERE (created_at, id) < (?1, ?2) AND {condition}
+            "SELECT {EXECUTION_COLUMNS} FROM executions x WHERE (created_at, id) < (?1, ?2) AND {condition}
              ORDER BY created_at DESC, id DESC LIMIT ?3"
         );
         let requester = filter.requester.as_ref().map(PrincipalId::as_str);

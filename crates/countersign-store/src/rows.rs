@@ -189,51 +189,56 @@ pub(crate) fn id<T: Stored>(row: &Row<'_>, column: usize) -> Result<T, Fault> {
     Ok(T::of_blob(row.get(column)?))
 }
 
-/// Columns of `executions`, in the order that [`execution_row`] reads.
+/// Columns of `executions x`, in the order that [`execution_row`] reads.
 pub(crate) const EXECUTION_COLUMNS: &str =
-    "id, kind, status, session, requester, tool, key, created_at, updated_at, sum";
+    "x.id, x.kind, x.session, x.requester, x.key, x.created_at, x.sum, x.status, x.tool, x.updated_at";
 
 /// An execution, from [`EXECUTION_COLUMNS`].
 pub(crate) fn execution_row(row: &Row<'_>) -> Result<ExecutionRow, Fault> {
-    let bits: Blob = row.get(0)?;
-    let execution = ExecutionRow {
-        id: ExecutionId::of_blob(bits),
-        kind: kind(text(row, 1)?)?,
-        status: status(text(row, 2)?)?,
-        session: parsed(text(row, 3)?, SessionId::parse)?,
-        requester: parsed(text(row, 4)?, PrincipalId::parse)?,
-        tool: optional_text(row, 5)?.map(|path| parsed(path, ToolPath::parse)).transpose()?,
-        key: row.get(6)?,
-        created_at: timestamp(row.get(7)?)?,
-        updated_at: timestamp(row.get(8)?)?,
-    };
-    holds(row.get::<_, i64>(9)? == execution_sum(bits, &execution), "an execution")?;
-    Ok(execution)
+    Ok(ExecutionRow {
+        status: status(text(row, 7)?)?,
+        tool: optional_text(row, 8)?.map(|path| parsed(path, ToolPath::parse)).transpose()?,
+        updated_at: timestamp(row.get(9)?)?,
+        ..execution_facts(row, 0)?
+    })
 }
 
-/// Columns of `elicitations e`, its execution `x`, its decision `d` and its place `o` among the open ones, in the order
+/// What never changes about an execution, from seven columns; the rest is left at its beginning.
+fn execution_facts(row: &Row<'_>, column: usize) -> Result<ExecutionRow, Fault> {
+    let id: Blob = row.get(column)?;
+    let created_at = timestamp(row.get(column + 5)?)?;
+    let facts = ExecutionRow {
+        id: ExecutionId::of_blob(id),
+        kind: kind(text(row, column + 1)?)?,
+        session: parsed(text(row, column + 2)?, SessionId::parse)?,
+        requester: parsed(text(row, column + 3)?, PrincipalId::parse)?,
+        key: row.get(column + 4)?,
+        created_at,
+        status: Status::Running,
+        tool: None,
+        updated_at: created_at,
+    };
+    holds(row.get::<_, i64>(column + 6)? == execution_sum(id, &facts), "an execution")?;
+    Ok(facts)
+}
+
+/// Columns of `elicitations e`, its decision `d`, its place `o` among the open ones and its execution `x`, in the order
 /// that [`elicitation_row`] reads.
-pub(crate) const ELICITATION_COLUMNS: &str =
-    "e.body, e.sum, d.body, d.sum, x.id, x.session, x.requester, e.asked_at, e.expires_at, e.digest, o.expires_at";
+pub(crate) const ELICITATION_COLUMNS: &str = "e.body, e.sum, d.body, d.sum, e.asked_at, e.expires_at, e.digest, \
+    o.expires_at, x.id, x.kind, x.session, x.requester, x.key, x.created_at, x.sum";
 
 /// An elicitation, from [`ELICITATION_COLUMNS`].
 pub(crate) fn elicitation_row(row: &Row<'_>) -> Result<ElicitationRow, Fault> {
-    let (execution, asked_at): (Blob, i64) = (row.get(4)?, row.get(7)?);
-    let elicitation: Elicitation = body(row, 0, place(execution, asked_at), "an elicitation")?;
-    let (expires_at, digest) = (row.get::<_, i64>(8)?, row.get::<_, [u8; 32]>(9)?);
+    let ExecutionRow { id: execution, session, requester, .. } = execution_facts(row, 8)?;
+    let (asked_at, expires_at): (i64, i64) = (row.get(4)?, row.get(5)?);
+    let elicitation: Elicitation = body(row, 0, place(execution.blob(), asked_at), "an elicitation")?;
+    let digest: [u8; 32] = row.get(6)?;
     holds((expires_at, &digest) == (millis(elicitation.expires_at), elicitation.digest.as_bytes()), "an elicitation")?;
     let decided = optional_text(row, 2)?.is_some();
     let open = if decided { None } else { Some(expires_at) };
-    holds(row.get::<_, Option<i64>>(10)? == open, "an elicitation")?;
+    holds(row.get::<_, Option<i64>>(7)? == open, "an elicitation")?;
     let decision = decided.then(|| body(row, 2, place(elicitation.id.blob(), 0), "a decision")).transpose()?;
-    Ok(ElicitationRow {
-        elicitation,
-        execution: ExecutionId::of_blob(execution),
-        session: parsed(text(row, 5)?, SessionId::parse)?,
-        requester: parsed(text(row, 6)?, PrincipalId::parse)?,
-        asked_at: timestamp(asked_at)?,
-        decision,
-    })
+    Ok(ElicitationRow { elicitation, execution, session, requester, asked_at: timestamp(asked_at)?, decision })
 }
 
 /// An execution's event, from `seq, body, sum`, beginning with a column.

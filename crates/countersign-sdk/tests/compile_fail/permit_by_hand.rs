@@ -1,0 +1,13 @@
+//! A handler started with a permit made by hand: its field is not for others, whether or not the door is open.
+
+use countersign_sdk::permit::Permit;
+use countersign_sdk::{Authority, Ctx, Tool};
+
+fn run(tool: &Tool, ctx: Ctx) {
+    let permit = Permit { authority: Some(Authority::Rule { rule: "my own".into() }) };
+    drop(tool.run(ctx, permit, serde_json::json!({})));
+}
+
+fn main() {
+    let _ = run;
+}
