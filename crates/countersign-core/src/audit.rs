@@ -124,7 +124,16 @@ impl AuditEntry {
 
     /// A record that belongs to no execution.
     pub fn bare(at: Timestamp, what: &str, by: Option<PrincipalId>, detail: String) -> Self {
-        Self { at, what: what.to_owned(), by, execution: None, call: None, elicitation: None, digest: None, detail }
+        Self {
+            at,
+            what: what.to_owned(),
+            by,
+            execution: None,
+            call: None,
+            elicitation: None,
+            digest: None,
+            detail,
+        }
     }
 
     fn fill(&mut self, execution: &Execution, body: &EventBody) {

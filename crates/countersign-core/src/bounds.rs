@@ -137,7 +137,10 @@ mod tests {
         assert_eq!(check(&json!(MAX_SAFE_INTEGER)), Ok(()));
         assert!(matches!(check(&json!(MAX_SAFE_INTEGER + 1)), Err(BoundsError::InexactNumber(_))));
         assert!(matches!(check(&json!(-9_007_199_254_740_992_i64)), Err(BoundsError::InexactNumber(_))));
-        assert!(matches!(check(&json!(-6.335_990_842_063_692e16)), Err(BoundsError::InexactNumber(_))), "found by proptest");
+        assert!(
+            matches!(check(&json!(-6.335_990_842_063_692e16)), Err(BoundsError::InexactNumber(_))),
+            "found by proptest"
+        );
         assert_eq!(check(&json!(1e21)), Ok(()));
     }
 

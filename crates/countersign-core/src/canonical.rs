@@ -84,7 +84,6 @@ macro_rules! stored_as_raw_json {
                 raw.serialize(serializer)
             }
         }
-
     };
 }
 
@@ -119,7 +118,10 @@ mod tests {
     #[test]
     fn keys_are_sorted_and_numbers_have_one_form() {
         let value = json!({ "b": 1.0, "a": 1e2, "\u{20ac}": "\u{000f}", "z": [true, null] });
-        assert_eq!(Canonical::of(&value).unwrap().as_str(), "{\"a\":100,\"b\":1,\"z\":[true,null],\"€\":\"\\u000f\"}");
+        assert_eq!(
+            Canonical::of(&value).unwrap().as_str(),
+            "{\"a\":100,\"b\":1,\"z\":[true,null],\"€\":\"\\u000f\"}"
+        );
     }
 
     #[test]
@@ -141,7 +143,8 @@ mod tests {
         leaf.prop_recursive(4, 32, 6, |inner| {
             prop_oneof![
                 prop::collection::vec(inner.clone(), 0..6).prop_map(Value::from),
-                prop::collection::btree_map("[^\\x00]{0,6}", inner, 0..6).prop_map(|m| Value::Object(m.into_iter().collect())),
+                prop::collection::btree_map("[^\\x00]{0,6}", inner, 0..6)
+                    .prop_map(|m| Value::Object(m.into_iter().collect())),
             ]
         })
     }
@@ -165,7 +168,9 @@ mod tests {
     fn same(a: &Value, b: &Value) -> bool {
         match (a, b) {
             (Value::Number(a), Value::Number(b)) => a.as_f64() == b.as_f64(),
-            (Value::Array(a), Value::Array(b)) => a.len() == b.len() && a.iter().zip(b).all(|(a, b)| same(a, b)),
+            (Value::Array(a), Value::Array(b)) => {
+                a.len() == b.len() && a.iter().zip(b).all(|(a, b)| same(a, b))
+            }
             (Value::Object(a), Value::Object(b)) => {
                 a.len() == b.len() && a.iter().all(|(k, v)| b.get(k).is_some_and(|w| same(v, w)))
             }

@@ -137,7 +137,11 @@ impl TryFrom<String> for Digest {
 impl From<Digest> for String {
     fn from(digest: Digest) -> Self {
         const HEX: &[u8; 16] = b"0123456789abcdef";
-        digest.0.iter().flat_map(|b| [HEX[usize::from(b >> 4)] as char, HEX[usize::from(b & 15)] as char]).collect()
+        digest
+            .0
+            .iter()
+            .flat_map(|b| [HEX[usize::from(b >> 4)] as char, HEX[usize::from(b & 15)] as char])
+            .collect()
     }
 }
 
@@ -149,7 +153,8 @@ mod tests {
     #[test]
     fn each_field_of_the_binding_changes_the_digest() {
         let (tool, other_tool) = (ToolPath::parse("a.b").unwrap(), ToolPath::parse("a.c").unwrap());
-        let (args, other_args) = (Canonical::of(&json!({ "x": 1 })).unwrap(), Canonical::of(&json!({ "x": 2 })).unwrap());
+        let (args, other_args) =
+            (Canonical::of(&json!({ "x": 1 })).unwrap(), Canonical::of(&json!({ "x": 2 })).unwrap());
         let (ann, bob) = (PrincipalId::parse("ann").unwrap(), PrincipalId::parse("bob").unwrap());
         let (s1, s2) = (SessionId::parse("ses_1").unwrap(), SessionId::parse("ses_2").unwrap());
         let base = Binding {

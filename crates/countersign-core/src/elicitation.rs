@@ -122,7 +122,9 @@ impl Elicitation {
     pub fn authorises(&self) -> bool {
         match &self.kind {
             AskKind::Approval => true,
-            AskKind::Form { schema } => schema.as_value()["properties"].as_object().is_none_or(serde_json::Map::is_empty),
+            AskKind::Form { schema } => {
+                schema.as_value()["properties"].as_object().is_none_or(serde_json::Map::is_empty)
+            }
         }
     }
 }

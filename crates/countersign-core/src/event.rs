@@ -244,7 +244,9 @@ struct Stored {
 /// Why a stored event cannot be read.
 #[derive(Debug, thiserror::Error)]
 enum Unreadable {
-    #[error("the journal was written in version {0}, this build reads version {EVENT_VERSION}; run a newer countersign")]
+    #[error(
+        "the journal was written in version {0}, this build reads version {EVENT_VERSION}; run a newer countersign"
+    )]
     Version(u32),
     #[error(transparent)]
     Form(#[from] serde_json::Error),

@@ -52,7 +52,13 @@ pub struct GrantedTool {
 
 impl Grant {
     /// Whether it covers a call of this tool, as it is now, in this session.
-    pub fn covers(&self, session: &SessionId, path: &ToolPath, fingerprint: Fingerprint, now: Timestamp) -> bool {
+    pub fn covers(
+        &self,
+        session: &SessionId,
+        path: &ToolPath,
+        fingerprint: Fingerprint,
+        now: Timestamp,
+    ) -> bool {
         self.session == *session
             && self.is_live(now)
             && self.tools.iter().any(|t| t.path == *path && t.fingerprint == fingerprint)
@@ -99,7 +105,8 @@ mod tests {
 
     #[test]
     fn it_covers_only_its_session_its_tool_its_fingerprint_and_its_time() {
-        let (ses, path, now) = (SessionId::parse("ses_1").unwrap(), ToolPath::parse("a.b").unwrap(), Timestamp::from_millis(99));
+        let (ses, path, now) =
+            (SessionId::parse("ses_1").unwrap(), ToolPath::parse("a.b").unwrap(), Timestamp::from_millis(99));
         let g = grant();
         assert!(g.covers(&ses, &path, print(1), now));
         assert!(!g.covers(&SessionId::parse("ses_2").unwrap(), &path, print(1), now));

@@ -116,7 +116,14 @@ mod tests {
     fn near_ids_are_refused() {
         let good = "eli_00000000000000000000000000000000";
         assert!(good.parse::<ElicitationId>().is_ok());
-        for bad in ["", "eli_", "exec_00000000000000000000000000000000", &good[..35], &format!("{good}0"), &good.replace('0', "+")] {
+        for bad in [
+            "",
+            "eli_",
+            "exec_00000000000000000000000000000000",
+            &good[..35],
+            &format!("{good}0"),
+            &good.replace('0', "+"),
+        ] {
             assert!(bad.parse::<ElicitationId>().is_err(), "{bad}");
         }
         assert!(good.replace('0', "A").parse::<ElicitationId>().is_err(), "one id has one spelling");

@@ -88,12 +88,31 @@ impl Visible {
 
 fn class(c: char) -> Option<Warning> {
     match c {
-        '\u{061c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => Some(Warning::Bidirectional),
-        '\u{00ad}' | '\u{034f}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}' | '\u{180b}'..='\u{180f}'
-        | '\u{200b}'..='\u{200d}' | '\u{2060}'..='\u{2065}' | '\u{206a}'..='\u{206f}' | '\u{2800}' | '\u{3164}'
-        | '\u{fe00}'..='\u{fe0f}' | '\u{feff}' | '\u{ffa0}' | '\u{fff0}'..='\u{fffb}'
-        | '\u{e0000}'..='\u{e0fff}' | '\u{e000}'..='\u{f8ff}' | '\u{f0000}'..='\u{10ffff}' => Some(Warning::Invisible),
-        '\u{00a0}' | '\u{1680}' | '\u{2000}'..='\u{200a}' | '\u{202f}' | '\u{205f}' | '\u{3000}' => Some(Warning::Padding),
+        '\u{061c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => {
+            Some(Warning::Bidirectional)
+        }
+        '\u{00ad}'
+        | '\u{034f}'
+        | '\u{115f}'
+        | '\u{1160}'
+        | '\u{17b4}'
+        | '\u{17b5}'
+        | '\u{180b}'..='\u{180f}'
+        | '\u{200b}'..='\u{200d}'
+        | '\u{2060}'..='\u{2065}'
+        | '\u{206a}'..='\u{206f}'
+        | '\u{2800}'
+        | '\u{3164}'
+        | '\u{fe00}'..='\u{fe0f}'
+        | '\u{feff}'
+        | '\u{ffa0}'
+        | '\u{fff0}'..='\u{fffb}'
+        | '\u{e0000}'..='\u{e0fff}'
+        | '\u{e000}'..='\u{f8ff}'
+        | '\u{f0000}'..='\u{10ffff}' => Some(Warning::Invisible),
+        '\u{00a0}' | '\u{1680}' | '\u{2000}'..='\u{200a}' | '\u{202f}' | '\u{205f}' | '\u{3000}' => {
+            Some(Warning::Padding)
+        }
         '\u{2028}' | '\u{2029}' => Some(Warning::Control),
         c if c.is_control() => Some(Warning::Control),
         _ => None,
@@ -107,7 +126,9 @@ mod tests {
 
     #[test]
     fn ordinary_text_of_any_script_is_left_alone() {
-        for text in ["Delete note \"x\"?", "päth/ö", "削除しますか", "حذف", "a\nb", "🙂 ok", "<b>not markup</b>"] {
+        for text in
+            ["Delete note \"x\"?", "päth/ö", "削除しますか", "حذف", "a\nb", "🙂 ok", "<b>not markup</b>"]
+        {
             assert_eq!(visible(text), Visible { text: text.into(), warnings: vec![] });
         }
     }

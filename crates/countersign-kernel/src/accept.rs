@@ -130,7 +130,9 @@ impl Kernel {
             let problem = format!("an idempotency key is 1 to {MAX_KEY_BYTES} visible ASCII characters");
             return Err(CallError::NotAllowed(problem));
         }
-        if self.sessions.owner(&*self.store, &request.session).await?.as_ref() != Some(&request.caller.principal.id) {
+        if self.sessions.owner(&*self.store, &request.session).await?.as_ref()
+            != Some(&request.caller.principal.id)
+        {
             return Err(CallError::SessionNotFound);
         }
         Ok(())
@@ -143,7 +145,10 @@ impl Kernel {
         })?;
         let principal = &request.caller.principal;
         if principal.kind == PrincipalKind::Service && !tool.tool().definition().service_account_allowed {
-            return Err(CallError::NotAllowed(format!("{} may not be called by a service account", tool.path())));
+            return Err(CallError::NotAllowed(format!(
+                "{} may not be called by a service account",
+                tool.path()
+            )));
         }
         bounds::check(&request.args)?;
         let invalid = |violations| CallError::InvalidInput { violations };
@@ -157,7 +162,11 @@ impl Kernel {
     }
 
     /// The execution this request already is, by its key.
-    async fn known(&self, request: &CallRequest, admitted: &Admitted) -> Result<Option<ExecutionId>, CallError> {
+    async fn known(
+        &self,
+        request: &CallRequest,
+        admitted: &Admitted,
+    ) -> Result<Option<ExecutionId>, CallError> {
         let Some(key) = &request.key else { return Ok(None) };
         let Some(id) = self.store.by_key(&request.caller.principal.id, key).await? else { return Ok(None) };
         self.same_call(id, admitted.tool.path().as_str(), &admitted.args).await?;

@@ -19,7 +19,12 @@ use crate::live::{Live, State};
 use crate::result::ExecutionResult;
 
 impl Kernel {
-    pub(crate) async fn cancel(self: &Arc<Self>, id: ExecutionId, by: &Caller, reason: &str) -> Result<ExecutionResult, CancelError> {
+    pub(crate) async fn cancel(
+        self: &Arc<Self>,
+        id: ExecutionId,
+        by: &Caller,
+        reason: &str,
+    ) -> Result<ExecutionResult, CancelError> {
         let (live, mut state) = self.find(id).await?.ok_or(CancelError::NotFound)?;
         if state.execution.requester().id != by.principal.id && !by.principal.may_decide() {
             self.release(&live, state);
@@ -31,7 +36,13 @@ impl Kernel {
         result
     }
 
-    async fn cancel_locked(&self, live: &Arc<Live>, state: &mut State, by: &Caller, reason: &str) -> Result<(), CancelError> {
+    async fn cancel_locked(
+        &self,
+        live: &Arc<Live>,
+        state: &mut State,
+        by: &Caller,
+        reason: &str,
+    ) -> Result<(), CancelError> {
         match state.execution.next() {
             Next::Done => return Err(CancelError::Ended),
             Next::AwaitSettlement(_) => return Err(CancelError::InDoubt),

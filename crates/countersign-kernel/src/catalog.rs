@@ -27,7 +27,8 @@ impl Catalog {
     /// Adds a plugin's tools, or says everything that is wrong with it and adds nothing.
     pub fn register(&mut self, plugin: Plugin) -> Result<(), Vec<PluginError>> {
         plugin.check()?;
-        let taken = plugin.tools().iter().filter_map(|t| t.path().ok()).filter(|p| self.tools.contains_key(*p));
+        let taken =
+            plugin.tools().iter().filter_map(|t| t.path().ok()).filter(|p| self.tools.contains_key(*p));
         let taken: Vec<_> = taken.map(|p| PluginError::DuplicatePath(p.to_string())).collect();
         if !taken.is_empty() {
             return Err(taken);
@@ -72,9 +73,15 @@ impl Catalog {
 
 impl CatalogTool {
     /// Checks and fingerprints a tool on its own, for programs that gate tools they run themselves.
-    pub fn new(tool: Tool, source: &str, version: &str, providers: Vec<AuthProvider>) -> Result<Self, PluginError> {
+    pub fn new(
+        tool: Tool,
+        source: &str,
+        version: &str,
+        providers: Vec<AuthProvider>,
+    ) -> Result<Self, PluginError> {
         let path = tool.path().map_err(|e| PluginError::Path(e.clone()))?.clone();
-        let unusable = |e: &SchemaError| PluginError::Schema { path: path.to_string(), problem: e.to_string() };
+        let unusable =
+            |e: &SchemaError| PluginError::Schema { path: path.to_string(), problem: e.to_string() };
         let input = tool.input_schema().map_err(unusable)?;
         let output = tool.output_schema().map_err(unusable)?;
         let fingerprint = Fingerprint::of(tool.definition(), input.json(), output.json(), source, version);

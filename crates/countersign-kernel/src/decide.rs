@@ -83,7 +83,10 @@ impl Kernel {
             return Err(DecideError::NotAllowed);
         }
         if request.comment.as_ref().is_some_and(|c| c.len() > bounds::MAX_TEXT_BYTES) {
-            return Err(DecideError::OutOfBounds(format!("a comment has at most {} bytes", bounds::MAX_TEXT_BYTES)));
+            return Err(DecideError::OutOfBounds(format!(
+                "a comment has at most {} bytes",
+                bounds::MAX_TEXT_BYTES
+            )));
         }
         let (execution, target) = self.locate(request.target).await?;
         let (live, state) = self.find(execution).await?.ok_or(DecideError::NotFound)?;
@@ -95,7 +98,11 @@ impl Kernel {
     }
 
     /// Expires a question whose time is up. Nothing happens where it was decided meanwhile.
-    pub(crate) async fn expire(self: &Arc<Self>, execution: ExecutionId, id: ElicitationId) -> Result<(), GatewayError> {
+    pub(crate) async fn expire(
+        self: &Arc<Self>,
+        execution: ExecutionId,
+        id: ElicitationId,
+    ) -> Result<(), GatewayError> {
         let Some((live, mut state)) = self.find(execution).await? else { return Ok(()) };
         let now = self.now_for(&state);
         let due = state.execution.open().any(|e| e.id == id && now >= e.expires_at);
@@ -129,7 +136,12 @@ impl Kernel {
         result
     }
 
-    async fn take_locked(&self, state: &mut State, id: ElicitationId, request: &Decide) -> Result<Receipt, DecideError> {
+    async fn take_locked(
+        &self,
+        state: &mut State,
+        id: ElicitationId,
+        request: &Decide,
+    ) -> Result<Receipt, DecideError> {
         let asked = state.execution.find(id).cloned().ok_or(DecideError::NotFound)?;
         let now = self.now_for(state);
         let decision = decision(&asked.elicitation, request, now)?;
@@ -182,7 +194,8 @@ impl Kernel {
             tokio::spawn(Arc::clone(self).look_again(live));
             return;
         }
-        let idle = matches!(state.execution.next(), Next::AwaitPeople | Next::AwaitSettlement(_) | Next::Done);
+        let idle =
+            matches!(state.execution.next(), Next::AwaitPeople | Next::AwaitSettlement(_) | Next::Done);
         if state.driven || idle {
             self.release(&live, state);
             return;
@@ -227,14 +240,24 @@ impl Kernel {
         let Some(call) = state.execution.call(asked.elicitation.call) else { return Ok(None) };
         match self.catalog.at(&call.path) {
             None => Err(DecideError::ToolMissing(call.path.clone())),
-            Some(tool) if tool.fingerprint() != call.fingerprint => Ok(Some("the tool changed since this was asked")),
-            Some(_) if call.policy_version != self.policy_version => Ok(Some("the policy changed since this was asked")),
+            Some(tool) if tool.fingerprint() != call.fingerprint => {
+                Ok(Some("the tool changed since this was asked"))
+            }
+            Some(_) if call.policy_version != self.policy_version => {
+                Ok(Some("the policy changed since this was asked"))
+            }
             Some(_) => Ok(None),
         }
     }
 
     /// The grant that an approval leaves behind, where it is to be remembered.
-    fn grant_for(&self, state: &State, asked: &Asked, request: &Decide, now: Timestamp) -> Result<Option<Grant>, DecideError> {
+    fn grant_for(
+        &self,
+        state: &State,
+        asked: &Asked,
+        request: &Decide,
+        now: Timestamp,
+    ) -> Result<Option<Grant>, DecideError> {
         let Answer::Approve { remember, .. } = &request.answer else { return Ok(None) };
         let elicitation = &asked.elicitation;
         if elicitation.kind != AskKind::Approval {
@@ -247,7 +270,9 @@ impl Kernel {
         if wanted == Remember::Call {
             return Ok(None);
         }
-        let Some(tool) = self.granted_tool(state.execution.call(elicitation.call), elicitation) else { return Ok(None) };
+        let Some(tool) = self.granted_tool(state.execution.call(elicitation.call), elicitation) else {
+            return Ok(None);
+        };
         Ok(Some(Grant {
             id: GrantId::from_random(self.random()?),
             session: state.execution.session().clone(),
@@ -288,13 +313,26 @@ impl Kernel {
 /// The decision that withdraws a question.
 pub(crate) fn withdrawal(elicitation: ElicitationId, reason: &str, at: Timestamp) -> EventBody {
     let by = Decider::Gateway { reason: reason.to_owned() };
-    let decision = Decision { outcome: Outcome::Cancelled, by, channel: "gateway".into(), at, comment: None, data: None };
+    let decision = Decision {
+        outcome: Outcome::Cancelled,
+        by,
+        channel: "gateway".into(),
+        at,
+        comment: None,
+        data: None,
+    };
     EventBody::Decided { elicitation, decision }
 }
 
 fn expired(elicitation: ElicitationId, at: Timestamp) -> EventBody {
-    let decision =
-        Decision { outcome: Outcome::Expired, by: Decider::Clock, channel: "clock".into(), at, comment: None, data: None };
+    let decision = Decision {
+        outcome: Outcome::Expired,
+        by: Decider::Clock,
+        channel: "clock".into(),
+        at,
+        comment: None,
+        data: None,
+    };
     EventBody::Decided { elicitation, decision }
 }
 

@@ -10,7 +10,7 @@ use countersign_core::canonical::Verbatim;
 use countersign_core::digest::{Digest, Fingerprint};
 use countersign_core::elicitation::{Elicitation, Origin};
 use countersign_core::event::{CallOutcome, EventBody, Failure, Kind, StartedBy};
-use countersign_core::execution::{Call, Next, Recovery};
+use countersign_core::execution::{Call, End, Next, Recovery};
 use countersign_core::ids::{CallNo, ElicitationId};
 use countersign_core::policy::{Effect, Subject, Verdict};
 use countersign_sdk::{AskKind, Remember};
@@ -71,15 +71,25 @@ impl Kernel {
 
     async fn step(self: &Arc<Self>, live: &Arc<Live>, entry: &mut Entry) -> Result<Flow, GatewayError> {
         let mut state = self.lock(live).await?;
+        if self.is_closed()
+            && (*entry == Entry::Resumed || matches!(state.execution.next(), Next::RecordStart(_)))
+        {
+            // Nothing starts in a process that is going away; the next one takes it up.
+            return Ok(self.stop(live, state));
+        }
         if *entry == Entry::Resumed {
             return self.resume(live, state, entry).await;
         }
         match state.execution.next() {
-            Next::Judge(call) | Next::RecordStart(call) if self.lacks_tool(&state, call) => Ok(self.stop(live, state)),
+            Next::Judge(call) | Next::RecordStart(call) if self.lacks_tool(&state, call) => {
+                Ok(self.stop(live, state))
+            }
             Next::Judge(call) => self.judge(&mut state, call).await,
             Next::RecordStart(call) if self.waits_for_its_gate(&state, call) => Ok(self.stop(live, state)),
             Next::RecordStart(call) => self.record_start(&mut state, call).await,
-            Next::Settle(call, failure) => self.conclude(live, state, call, CallOutcome::Failed(failure)).await,
+            Next::Settle(call, failure) => {
+                self.conclude(live, state, call, CallOutcome::Failed(failure)).await
+            }
             Next::Run(call) => match state.execution.take_permit(call) {
                 Some(permit) => {
                     drop(state);
@@ -100,12 +110,24 @@ impl Kernel {
                 *entry = Entry::Resumed;
                 Ok(Flow::Continue)
             }
-            Next::Issue | Next::AwaitSettlement(_) | Next::Done => Ok(self.stop(live, state)),
+            Next::Done => match state.execution.end().cloned() {
+                // It ended before it could start, so nobody has told the post-hooks yet.
+                Some(End::Finished { outcome, .. }) if state.execution.kind() == Kind::Call => {
+                    Ok(self.leave(live, state, CallNo(0), &outcome).await)
+                }
+                _ => Ok(self.stop(live, state)),
+            },
+            Next::Issue | Next::AwaitSettlement(_) => Ok(self.stop(live, state)),
         }
     }
 
     /// Takes up what was running when it was parked or its process died.
-    async fn resume(self: &Arc<Self>, live: &Arc<Live>, mut state: Guard, entry: &mut Entry) -> Result<Flow, GatewayError> {
+    async fn resume(
+        self: &Arc<Self>,
+        live: &Arc<Live>,
+        mut state: Guard,
+        entry: &mut Entry,
+    ) -> Result<Flow, GatewayError> {
         *entry = Entry::Fresh;
         let Some(recovery) = state.execution.recover().first().copied() else { return Ok(Flow::Continue) };
         match recovery {
@@ -155,7 +177,8 @@ impl Kernel {
         match verdict.effect {
             Effect::Deny => {
                 let why = verdict.reason.as_deref().map(|r| format!(" {r}")).unwrap_or_default();
-                let failure = Failure::new("denied", format!("Policy denied the call: {}.{why}", verdict.source));
+                let failure =
+                    Failure::new("denied", format!("Policy denied the call: {}.{why}", verdict.source));
                 self.settle_now(state, no, CallOutcome::Failed(failure)).await?;
             }
             Effect::Allow => self.start_by_policy(state, no, &verdict).await?,
@@ -164,8 +187,14 @@ impl Kernel {
         Ok(Flow::Continue)
     }
 
-    async fn start_by_policy(&self, state: &mut State, no: CallNo, verdict: &Verdict) -> Result<(), GatewayError> {
-        let started = EventBody::CallStarted { call: no, by: StartedBy::Policy { rule: verdict.source.to_string() } };
+    async fn start_by_policy(
+        &self,
+        state: &mut State,
+        no: CallNo,
+        verdict: &Verdict,
+    ) -> Result<(), GatewayError> {
+        let started =
+            EventBody::CallStarted { call: no, by: StartedBy::Policy { rule: verdict.source.to_string() } };
         let destructive = state.execution.call(no).is_some_and(|c| c.effects.destructive);
         // A caller's key must be taken before anything runs under it.
         if destructive || state.execution.idempotency_key().is_some() {
@@ -184,8 +213,9 @@ impl Kernel {
         let Some(call) = state.execution.call(no).cloned() else { return Ok(()) };
         let remember = self.remember_for(&call.path, verdict.remember);
         let session = state.execution.session().clone();
-        if remember == Remember::Session
-            && let Some(grant) = self.grants.covering(&*self.store, &session, &call.path, call.fingerprint, self.now()).await?
+        while remember == Remember::Session
+            && let Some(grant) =
+                self.grants.covering(&*self.store, &session, &call.path, call.fingerprint, self.now()).await?
         {
             let started = EventBody::CallStarted { call: no, by: StartedBy::Grant { id: grant } };
             let now = self.now();
@@ -196,7 +226,7 @@ impl Kernel {
             };
             match self.record(state, vec![started], beside).await {
                 Err(GatewayError::Store(StoreError::GrantGone(_))) => {
-                    // Somebody revoked it or used it up meanwhile; nothing was written, so the person is asked.
+                    // Somebody revoked it or used it up meanwhile; nothing was written. Perhaps there is another.
                     let journal = self.store.journal(state.execution.id()).await?;
                     state.reload(&journal)?;
                     self.grants.forget(&session);
@@ -217,11 +247,13 @@ impl Kernel {
     ) -> Result<(), GatewayError> {
         let Some(call) = state.execution.call(no).cloned() else { return Ok(()) };
         if self.settings.people == People::Nobody {
-            let failure = Failure::new("denied", "The call needs a person's approval and nobody can be reached.");
+            let failure =
+                Failure::new("denied", "The call needs a person's approval and nobody can be reached.");
             return self.settle_now(state, no, CallOutcome::Failed(failure)).await;
         }
         let Some(message) = self.gate_message(&call) else {
-            let failure = Failure::new("denied", "The tool could not say what it is about to do, so nobody was asked.");
+            let failure =
+                Failure::new("denied", "The tool could not say what it is about to do, so nobody was asked.");
             return self.settle_now(state, no, CallOutcome::Failed(failure)).await;
         };
         let because = match &verdict.reason {
@@ -258,7 +290,8 @@ impl Kernel {
     /// Step 7: the approval is checked against this moment and used up, in one transaction with the start.
     pub(crate) async fn record_start(&self, state: &mut State, no: CallNo) -> Result<Flow, GatewayError> {
         let Some(call) = state.execution.call(no).cloned() else { return Ok(Flow::Stop) };
-        let fingerprint = self.catalog.at(&call.path).map_or(Fingerprint(Digest::ZERO), |tool| tool.fingerprint());
+        let fingerprint =
+            self.catalog.at(&call.path).map_or(Fingerprint(Digest::ZERO), |tool| tool.fingerprint());
         match state.execution.authorise(no, self.now_for(state), fingerprint, self.policy_version) {
             Ok(started) => {
                 let mut events = vec![started];
@@ -272,8 +305,14 @@ impl Kernel {
                     Err(GatewayError::Store(StoreError::TokenRevoked(token))) => {
                         let journal = self.store.journal(state.execution.id()).await?;
                         state.reload(&journal)?;
-                        let message = format!("The credential {token} was revoked before the call could start.");
-                        self.settle_now(state, no, CallOutcome::Failed(Failure::new("token_revoked", message))).await?;
+                        let message =
+                            format!("The credential {token} was revoked before the call could start.");
+                        self.settle_now(
+                            state,
+                            no,
+                            CallOutcome::Failed(Failure::new("token_revoked", message)),
+                        )
+                        .await?;
                     }
                     done => done?,
                 }
@@ -334,7 +373,9 @@ impl Kernel {
     fn changed_since(&self, state: &State, no: CallNo) -> Option<Failure> {
         let call = state.execution.call(no)?;
         let same = self.catalog.at(&call.path).is_some_and(|tool| tool.fingerprint() == call.fingerprint);
-        (!same).then(|| Failure::new("approval_void", "The tool is gone or changed since it was asked about; call again."))
+        (!same).then(|| {
+            Failure::new("approval_void", "The tool is gone or changed since it was asked about; call again.")
+        })
     }
 
     /// Waits for a person, and parks when that takes long.
@@ -355,7 +396,11 @@ impl Kernel {
             () = tokio::time::sleep(self.settings.park_after) => {}
         }
         let state = self.lock(live).await?;
-        if state.execution.next() == Next::AwaitPeople { Ok(self.stop(live, state)) } else { Ok(Flow::Continue) }
+        if state.execution.next() == Next::AwaitPeople {
+            Ok(self.stop(live, state))
+        } else {
+            Ok(Flow::Continue)
+        }
     }
 
     /// Ends the driver's work; the execution leaves memory, its journal remains.

@@ -87,9 +87,11 @@ impl ElicitationEngine {
     /// decision.
     pub async fn resolve(&self, id: &str, approved: bool, data: Option<Value>) -> bool {
         let Some(target) = target(id) else { return false };
-        let answer = if approved { Answer::Approve { remember: Some(Remember::Call), data } } else { Answer::Deny };
+        let answer =
+            if approved { Answer::Approve { remember: Some(Remember::Call), data } } else { Answer::Deny };
         let by = self.decider.clone();
-        let decided = self.kernel.decide(Decide { target, by, channel: "engine".into(), answer, comment: None }).await;
+        let decided =
+            self.kernel.decide(Decide { target, by, channel: "engine".into(), answer, comment: None }).await;
         match decided {
             Ok(_) => true,
             Err(error) => {
@@ -141,8 +143,13 @@ impl ElicitationEngine {
     /// Whether this path is approved for the session.
     pub async fn is_session_approved(&self, path: &str) -> bool {
         let Some(tool) = self.kernel.catalog.get(path) else { return false };
-        let covering =
-            self.kernel.grants.covering(&*self.kernel.store, &self.session, tool.path(), tool.fingerprint(), self.kernel.now());
+        let covering = self.kernel.grants.covering(
+            &*self.kernel.store,
+            &self.session,
+            tool.path(),
+            tool.fingerprint(),
+            self.kernel.now(),
+        );
         matches!(covering.await, Ok(Some(_)))
     }
 
@@ -172,7 +179,8 @@ impl ElicitationEngine {
             return Ok(Passage::Remembered);
         }
         if kernel.settings.people == People::Nobody {
-            let failure = Failure::new("denied", "The call needs a person's approval and nobody can be reached.");
+            let failure =
+                Failure::new("denied", "The call needs a person's approval and nobody can be reached.");
             return Err(GateError::Refused(failure));
         }
         let args = Canonical::of(args).map_err(|e: BoundsError| GateError::InvalidInput(e.to_string()))?;
@@ -184,10 +192,15 @@ impl ElicitationEngine {
     }
 
     /// The question that this very call already asked, before it was interrupted.
-    async fn question_before(&self, tool: &CatalogTool, args: &Canonical) -> Result<Option<ExecutionId>, GateError> {
+    async fn question_before(
+        &self,
+        tool: &CatalogTool,
+        args: &Canonical,
+    ) -> Result<Option<ExecutionId>, GateError> {
         let digest = self.binding(tool, args).digest();
         let filter = ElicitationFilter { digest: Some(digest), ..ElicitationFilter::default() };
-        let rows = self.kernel.store.elicitations(filter, Page::first(1_000)).await.map_err(GatewayError::from)?;
+        let rows =
+            self.kernel.store.elicitations(filter, Page::first(1_000)).await.map_err(GatewayError::from)?;
         for row in rows.items.iter().rev() {
             if let Some((live, state)) = self.kernel.find(row.execution).await? {
                 let waits = state.execution.kind() == Kind::Gate && state.execution.end().is_none();
@@ -242,7 +255,9 @@ impl ElicitationEngine {
             let changed = waiting.changed.notified();
             tokio::pin!(changed);
             changed.as_mut().enable();
-            let Some((live, mut state)) = self.kernel.find(execution).await? else { return Err(GateError::UnknownTool) };
+            let Some((live, mut state)) = self.kernel.find(execution).await? else {
+                return Err(GateError::UnknownTool);
+            };
             let passed = self.pass(&mut state, execution).await;
             self.kernel.release(&live, state);
             if let Some(passage) = passed? {
@@ -262,13 +277,17 @@ impl ElicitationEngine {
                         return Ok(Some(Passage::Approved { execution }));
                     }
                 }
-                Next::Settle(call, failure) => self.kernel.settle_now(state, call, CallOutcome::Failed(failure)).await?,
+                Next::Settle(call, failure) => {
+                    self.kernel.settle_now(state, call, CallOutcome::Failed(failure)).await?
+                }
                 Next::AwaitPeople => return Ok(None),
                 _ => break,
             }
         }
         let refused = state.execution.failure().cloned();
-        Err(GateError::Refused(refused.unwrap_or_else(|| Failure::new("cancelled", "The question was answered elsewhere."))))
+        Err(GateError::Refused(
+            refused.unwrap_or_else(|| Failure::new("cancelled", "The question was answered elsewhere.")),
+        ))
     }
 
     fn binding<'a>(&'a self, tool: &'a CatalogTool, args: &'a Canonical) -> Binding<'a> {

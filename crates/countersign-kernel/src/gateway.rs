@@ -25,8 +25,8 @@ use crate::expiry;
 use crate::hooks::{Hooks, PostHook, PreHook};
 use crate::kernel::{Doors, Kernel, OnPause};
 use crate::ports::{
-    Clock, Credentials, ElicitationFilter, ElicitationRow, Entropy, EnvCredentials, ExecutionFilter, ExecutionRow,
-    Listing, Page, Store, SystemClock, SystemEntropy, TokenRow,
+    Clock, Credentials, ElicitationFilter, ElicitationRow, Entropy, EnvCredentials, ExecutionFilter,
+    ExecutionRow, Listing, Page, Store, SystemClock, SystemEntropy, TokenRow,
 };
 use crate::result::{ExecutionResult, Pending};
 use crate::sessions::SessionError;
@@ -201,7 +201,11 @@ impl Gateway {
         let id = match self.kernel.accept(&request).await? {
             Accepted::New(live) => {
                 self.kernel.spawn_driver(Arc::clone(&live), Entry::Fresh);
-                return Ok(self.kernel.wait_for(live.id, Some(live), patience).await?.ok_or(GatewayError::Closed)?);
+                return Ok(self
+                    .kernel
+                    .wait_for(live.id, Some(live), patience)
+                    .await?
+                    .ok_or(GatewayError::Closed)?);
             }
             Accepted::Known(id) => id,
         };
@@ -209,7 +213,11 @@ impl Gateway {
     }
 
     /// Waits for an execution; nothing where there is none.
-    pub async fn wait(&self, id: ExecutionId, patience: Patience) -> Result<Option<ExecutionResult>, GatewayError> {
+    pub async fn wait(
+        &self,
+        id: ExecutionId,
+        patience: Patience,
+    ) -> Result<Option<ExecutionResult>, GatewayError> {
         self.kernel.wait_for(id, None, patience).await
     }
 
@@ -224,7 +232,12 @@ impl Gateway {
     }
 
     /// Stops an execution.
-    pub async fn cancel(&self, id: ExecutionId, by: &Caller, reason: &str) -> Result<ExecutionResult, CancelError> {
+    pub async fn cancel(
+        &self,
+        id: ExecutionId,
+        by: &Caller,
+        reason: &str,
+    ) -> Result<ExecutionResult, CancelError> {
         self.kernel.cancel(id, by, reason).await
     }
 
@@ -260,7 +273,13 @@ impl Gateway {
     }
 
     /// What policy says of a call, and why. Nothing runs. Nothing where there is no such tool.
-    pub fn explain(&self, path: &str, args: &Value, caller: &Caller, session: &SessionId) -> Option<Explanation> {
+    pub fn explain(
+        &self,
+        path: &str,
+        args: &Value,
+        caller: &Caller,
+        session: &SessionId,
+    ) -> Option<Explanation> {
         let tool = self.kernel.catalog.get(path)?;
         Some(self.kernel.policy.explain(&Subject {
             path: tool.path(),
@@ -292,7 +311,11 @@ impl Gateway {
     }
 
     /// Executions, newest first.
-    pub async fn executions(&self, filter: ExecutionFilter, page: Page) -> Result<Listing<ExecutionRow>, GatewayError> {
+    pub async fn executions(
+        &self,
+        filter: ExecutionFilter,
+        page: Page,
+    ) -> Result<Listing<ExecutionRow>, GatewayError> {
         Ok(self.kernel.store.executions(filter, page).await?)
     }
 
@@ -334,7 +357,12 @@ impl Gateway {
     }
 
     /// Makes a token for a new principal.
-    pub async fn create_token(&self, name: &str, role: Role, by: Option<PrincipalId>) -> Result<Minted, TokenError> {
+    pub async fn create_token(
+        &self,
+        name: &str,
+        role: Role,
+        by: Option<PrincipalId>,
+    ) -> Result<Minted, TokenError> {
         self.kernel.create_token(name, role, by).await
     }
 
@@ -372,7 +400,9 @@ impl Gateway {
             }
         };
         if tokio::time::timeout(limit, quiet).await.is_err() {
-            tracing::warn!("handlers were still running when the gateway closed; they may be in doubt on the next start");
+            tracing::warn!(
+                "handlers were still running when the gateway closed; they may be in doubt on the next start"
+            );
         }
     }
 

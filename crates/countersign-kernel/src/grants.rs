@@ -40,13 +40,23 @@ impl GrantCache {
     }
 
     /// Whether an unbounded grant covers a call, as far as memory knows: no store is asked.
-    pub(crate) fn covers_freely(&self, session: &SessionId, path: &ToolPath, fingerprint: Fingerprint, now: Timestamp) -> bool {
+    pub(crate) fn covers_freely(
+        &self,
+        session: &SessionId,
+        path: &ToolPath,
+        fingerprint: Fingerprint,
+        now: Timestamp,
+    ) -> bool {
         let sessions = self.sessions.read().unwrap_or_else(PoisonError::into_inner);
         let Some(grants) = sessions.get(session) else { return false };
         grants.iter().any(|grant| grant.uses_left.is_none() && grant.covers(session, path, fingerprint, now))
     }
 
-    pub(crate) async fn of(&self, store: &dyn Store, session: &SessionId) -> Result<Arc<Vec<Grant>>, GatewayError> {
+    pub(crate) async fn of(
+        &self,
+        store: &dyn Store,
+        session: &SessionId,
+    ) -> Result<Arc<Vec<Grant>>, GatewayError> {
         if let Some(known) = self.sessions.read().unwrap_or_else(PoisonError::into_inner).get(session) {
             return Ok(Arc::clone(known));
         }
@@ -79,7 +89,8 @@ impl GrantCache {
 async fn live_grants(store: &dyn Store, session: &SessionId) -> Result<Vec<Grant>, GatewayError> {
     let mut grants = store.grants(session).await?;
     if grants.iter().any(|grant| grant.token.is_some()) {
-        let revoked: Vec<_> = store.tokens().await?.into_iter().filter(|t| t.revoked_at.is_some()).map(|t| t.id).collect();
+        let revoked: Vec<_> =
+            store.tokens().await?.into_iter().filter(|t| t.revoked_at.is_some()).map(|t| t.id).collect();
         grants.retain(|grant| grant.token.is_none_or(|token| !revoked.contains(&token)));
     }
     Ok(grants)
@@ -99,8 +110,9 @@ impl Kernel {
             return Err(DecideError::NotAllowed);
         }
         let covered = self.catalog.iter().filter(|tool| pattern.matches(tool.path()));
-        let tools: Vec<GrantedTool> =
-            covered.map(|tool| GrantedTool { path: tool.path().clone(), fingerprint: tool.fingerprint() }).collect();
+        let tools: Vec<GrantedTool> = covered
+            .map(|tool| GrantedTool { path: tool.path().clone(), fingerprint: tool.fingerprint() })
+            .collect();
         if tools.is_empty() {
             return Err(DecideError::NotFound);
         }
@@ -116,8 +128,13 @@ impl Kernel {
             expires_at,
             uses_left: uses,
         };
-        self.write_grants(by, "GrantGiven", format!("{} for {session}: {pattern}", grant.id), GrantWrite::Give(grant.clone()))
-            .await?;
+        self.write_grants(
+            by,
+            "GrantGiven",
+            format!("{} for {session}: {pattern}", grant.id),
+            GrantWrite::Give(grant.clone()),
+        )
+        .await?;
         self.grants.forget(session);
         Ok(grant)
     }
@@ -131,12 +148,24 @@ impl Kernel {
 
     /// Forgets all remembered approvals of a session.
     pub(crate) async fn clear_grants(&self, by: &Caller, session: &SessionId) -> Result<(), DecideError> {
-        self.write_grants(by, "GrantRevoked", format!("all of {session}"), GrantWrite::Clear(session.clone())).await?;
+        self.write_grants(
+            by,
+            "GrantRevoked",
+            format!("all of {session}"),
+            GrantWrite::Clear(session.clone()),
+        )
+        .await?;
         self.grants.forget(session);
         Ok(())
     }
 
-    async fn write_grants(&self, by: &Caller, what: &str, detail: String, change: GrantWrite) -> Result<(), DecideError> {
+    async fn write_grants(
+        &self,
+        by: &Caller,
+        what: &str,
+        detail: String,
+        change: GrantWrite,
+    ) -> Result<(), DecideError> {
         if !by.principal.may_decide() {
             return Err(DecideError::NotAllowed);
         }

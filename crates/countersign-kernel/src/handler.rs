@@ -13,7 +13,8 @@ use countersign_core::event::{CallOutcome, EventBody, Failure};
 use countersign_core::execution::{Next, StartPermit};
 use countersign_core::ids::CallNo;
 use countersign_sdk::{
-    AskReply, AskRequest, CallFacts, Ctx, CtxHost, LogLevel, Principal, SecretString, ToolError, ToolErrorCode,
+    AskReply, AskRequest, CallFacts, Ctx, CtxHost, LogLevel, Principal, SecretString, ToolError,
+    ToolErrorCode,
 };
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
@@ -35,7 +36,11 @@ const MAX_LOG_BYTES: usize = 8 * 1024;
 
 impl Kernel {
     /// Steps 7 to 10: enters the handler and records what became of it, unless it is parked or dropped first.
-    pub(crate) async fn run(self: &Arc<Self>, live: &Arc<Live>, permit: StartPermit) -> Result<Flow, GatewayError> {
+    pub(crate) async fn run(
+        self: &Arc<Self>,
+        live: &Arc<Live>,
+        permit: StartPermit,
+    ) -> Result<Flow, GatewayError> {
         let call = permit.call();
         let outcome = tokio::select! {
             biased;
@@ -82,7 +87,11 @@ impl Kernel {
         }
     }
 
-    async fn call_facts(&self, live: &Arc<Live>, no: CallNo) -> Result<(CallFacts, Arc<CatalogTool>), Failure> {
+    async fn call_facts(
+        &self,
+        live: &Arc<Live>,
+        no: CallNo,
+    ) -> Result<(CallFacts, Arc<CatalogTool>), Failure> {
         let state = self.lock(live).await.map_err(|e| Failure::new(e.code(), e.to_string()))?;
         let gone = || Failure::new("tool_not_found", "The tool is gone.");
         let call = state.execution.call(no).ok_or_else(gone)?;
@@ -108,7 +117,12 @@ impl Kernel {
         let already = match state.execution.next() {
             Next::Done => true,
             Next::Finish(_) => {
-                self.record(&mut state, vec![EventBody::Finished { outcome: outcome.clone() }], Beside::default()).await?;
+                self.record(
+                    &mut state,
+                    vec![EventBody::Finished { outcome: outcome.clone() }],
+                    Beside::default(),
+                )
+                .await?;
                 true
             }
             _ => false,
@@ -128,15 +142,32 @@ impl Kernel {
                 self.flush_soon(&mut state)?;
             }
         }
+        Ok(self.leave(live, state, no, &outcome).await)
+    }
+
+    /// Step 10: the driver's work on a call with a recorded outcome is done, and the post-hooks are told.
+    pub(crate) async fn leave(
+        &self,
+        live: &Arc<Live>,
+        state: Guard,
+        no: CallNo,
+        outcome: &CallOutcome,
+    ) -> Flow {
         let call = state.execution.call(no).cloned();
         let (principal, session) = (state.execution.requester().clone(), state.execution.session().clone());
         let flow = self.stop(live, state);
         if let Some(call) = call.filter(|_| !self.hooks.post.is_empty()) {
             let args = call.args.to_value();
-            let seen = HookCall { path: &call.path, effects: call.effects, args: &args, principal: &principal, session: &session };
-            self.hooks.after(seen, &outcome).await;
+            let seen = HookCall {
+                path: &call.path,
+                effects: call.effects,
+                args: &args,
+                principal: &principal,
+                session: &session,
+            };
+            self.hooks.after(seen, outcome).await;
         }
-        Ok(flow)
+        flow
     }
 
     /// Completes when everything the handler waits for is a person and that has taken long enough, or the gateway closes.
@@ -241,8 +272,16 @@ impl HandlerHost {
 
     async fn write_step(&self, name: &str, value: Value) -> Result<(), ToolError> {
         let name = self.redaction.text(name.to_owned());
-        let value = Verbatim::of(&self.redaction.value(value)).map_err(|e| ToolError::with_code(e.code(), e.to_string()))?;
-        let taken = self.progress.lock().unwrap_or_else(PoisonError::into_inner).steps.get(&name).copied().unwrap_or(1);
+        let value = Verbatim::of(&self.redaction.value(value))
+            .map_err(|e| ToolError::with_code(e.code(), e.to_string()))?;
+        let taken = self
+            .progress
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .steps
+            .get(&name)
+            .copied()
+            .unwrap_or(1);
         let mut backoff = Backoff::new(&self.kernel);
         loop {
             let mut state = self.lock_patiently().await.map_err(unavailable)?;
@@ -281,10 +320,13 @@ impl HandlerHost {
     async fn find_token(&self, provider: &str) -> Result<SecretString, ToolError> {
         let refuse = |text: String| ToolError::coded(ToolErrorCode::AuthNotAvailable, text);
         let declared = self.tool.providers().iter().find(|p| p.id == provider);
-        let declared = declared.ok_or_else(|| refuse(format!("The plugin declares no auth provider \"{provider}\".")))?;
+        let declared = declared
+            .ok_or_else(|| refuse(format!("The plugin declares no auth provider \"{provider}\".")))?;
         let found = self.kernel.credentials.token(declared, &self.principal).await;
-        let found = found.map_err(|cause| refuse("Credentials could not be looked up.".into()).caused_by(cause))?;
-        let token = found.ok_or_else(|| refuse(format!("No credential for \"{provider}\" is set up for this caller.")))?;
+        let found =
+            found.map_err(|cause| refuse("Credentials could not be looked up.".into()).caused_by(cause))?;
+        let token = found
+            .ok_or_else(|| refuse(format!("No credential for \"{provider}\" is set up for this caller.")))?;
         self.redaction.remember(&token);
         Ok(token)
     }

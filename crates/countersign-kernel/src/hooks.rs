@@ -84,7 +84,8 @@ impl Hooks {
         session: &SessionId,
     ) -> Hooked {
         for hook in &self.pre {
-            let call = HookCall { path: tool.path(), effects: tool.effects(), args: &args, principal, session };
+            let call =
+                HookCall { path: tool.path(), effects: tool.effects(), args: &args, principal, session };
             match AssertUnwindSafe(hook.before(call)).catch_unwind().await {
                 Ok(Ok(HookVerdict::Continue)) => {}
                 Ok(Ok(HookVerdict::Deny { reason })) => return Hooked::Deny(reason),

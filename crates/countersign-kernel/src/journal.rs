@@ -26,7 +26,12 @@ pub(crate) struct Beside {
 impl Kernel {
     /// Applies events and makes them durable. An error means nothing was confirmed: the execution is read anew before
     /// anybody looks at it again.
-    pub(crate) async fn record(&self, state: &mut State, bodies: Vec<EventBody>, beside: Beside) -> Result<(), GatewayError> {
+    pub(crate) async fn record(
+        &self,
+        state: &mut State,
+        bodies: Vec<EventBody>,
+        beside: Beside,
+    ) -> Result<(), GatewayError> {
         let before = state.unflushed.len();
         self.note(state, bodies)?;
         self.flush(state, beside).await.inspect_err(|_| state.unflushed.truncate(before))
@@ -87,10 +92,15 @@ impl Kernel {
                 self.send(GatewayEvent { seq, execution: id, kind });
             }
         }
-        self.send(GatewayEvent { seq, execution: id, kind: GatewayEventKind::ExecutionStatus(execution.status()) });
+        self.send(GatewayEvent {
+            seq,
+            execution: id,
+            kind: GatewayEventKind::ExecutionStatus(execution.status()),
+        });
         self.waiters.wake(id);
         for asked in opened(execution, events) {
-            let pending = Pending { execution: id, asked_at: asked.at, elicitation: asked.elicitation.clone() };
+            let pending =
+                Pending { execution: id, asked_at: asked.at, elicitation: asked.elicitation.clone() };
             let callbacks = self.on_pause.read().unwrap_or_else(PoisonError::into_inner).clone();
             for callback in callbacks {
                 if std::panic::catch_unwind(AssertUnwindSafe(|| callback(&pending))).is_err() {
@@ -135,9 +145,12 @@ fn write(state: &State, beside: Beside) -> Write {
     let mut audit: Vec<AuditEntry> = events.iter().map(|event| AuditEntry::of(execution, event)).collect();
     audit.extend(beside.audit);
     let here: Vec<ElicitationId> = asked_by(events).collect();
-    let opened = here.iter().filter_map(|id| execution.find(*id)).map(|asked| elicitation_row(execution, asked));
+    let opened =
+        here.iter().filter_map(|id| execution.find(*id)).map(|asked| elicitation_row(execution, asked));
     let decided = events.iter().filter_map(|event| match &event.body {
-        EventBody::Decided { elicitation, decision } if !here.contains(elicitation) => Some((*elicitation, decision.clone())),
+        EventBody::Decided { elicitation, decision } if !here.contains(elicitation) => {
+            Some((*elicitation, decision.clone()))
+        }
         _ => None,
     });
     Write {

@@ -69,7 +69,10 @@ impl Kernel {
     /// The first events of an execution.
     pub(crate) fn opening(&self, started: Started, issued: CallIssued) -> Vec<Event> {
         let at = self.now();
-        vec![Event { at, body: EventBody::Started(started) }, Event { at, body: EventBody::CallIssued(issued) }]
+        vec![
+            Event { at, body: EventBody::Started(started) },
+            Event { at, body: EventBody::CallIssued(issued) },
+        ]
     }
 
     pub(crate) fn is_closed(&self) -> bool {

@@ -51,7 +51,11 @@ impl HandlerHost {
 
     /// One try: the question is asked, or found asked already, and its answer awaited and given. The inner error is the
     /// store's, after which the journal is looked at anew.
-    async fn try_question(&self, request: &AskRequest, ordinal: u32) -> Result<Result<AskReply, GatewayError>, ToolError> {
+    async fn try_question(
+        &self,
+        request: &AskRequest,
+        ordinal: u32,
+    ) -> Result<Result<AskReply, GatewayError>, ToolError> {
         let state = self.lock_patiently().await.map_err(unavailable)?;
         let call = state.execution.call(self.call).cloned().ok_or_else(gone)?;
         let recorded = call.run().and_then(|run| run.asks.get(ordinal as usize)).copied();
@@ -73,7 +77,10 @@ impl HandlerHost {
             return Err(refuse("A question needs a message: the person decides by it.".into()));
         }
         if request.message.len() > bounds::MAX_TEXT_BYTES {
-            return Err(refuse(format!("A question's message has at most {} bytes.", bounds::MAX_TEXT_BYTES)));
+            return Err(refuse(format!(
+                "A question's message has at most {} bytes.",
+                bounds::MAX_TEXT_BYTES
+            )));
         }
         request.message = self.redaction.text(request.message);
         request.args = request.args.map(|args| self.redaction.value(args));
@@ -87,7 +94,8 @@ impl HandlerHost {
     /// A question about the running tool's own path, in a call that a person or a grant already let start, is answered
     /// by that: nobody is asked twice.
     fn already_approved(&self, call: &Call, request: &AskRequest) -> bool {
-        let own = request.kind == AskKind::Approval && request.tool_path.as_ref().is_none_or(|path| *path == call.path);
+        let own = request.kind == AskKind::Approval
+            && request.tool_path.as_ref().is_none_or(|path| *path == call.path);
         let let_start = call.run().is_some_and(|run| !matches!(run.by, StartedBy::Policy { .. }));
         own && let_start
     }
@@ -95,11 +103,12 @@ impl HandlerHost {
     async fn ask_anew(&self, mut state: Guard, call: &Call, request: &AskRequest, ordinal: u32) -> Asking {
         let elicitation = self.elicitation(call, request, ordinal)?;
         let id = elicitation.id;
-        let grant = match self.covering_grant(&state, &elicitation).await {
-            Ok(grant) => grant,
-            Err(error) => return Ok(Err(error)),
-        };
-        if let Some(grant) = grant {
+        loop {
+            let grant = match self.covering_grant(&state, &elicitation).await {
+                Ok(Some(grant)) => grant,
+                Ok(None) => break,
+                Err(error) => return Ok(Err(error)),
+            };
             match self.answer_by_grant(&mut state, &elicitation, grant).await {
                 Ok(()) => return Ok(Ok((state, id))),
                 Err(GatewayError::Store(StoreError::GrantGone(_))) => {
@@ -118,9 +127,17 @@ impl HandlerHost {
     }
 
     /// The handler was entered again: the question must be the one it asked before.
-    fn find_again(&self, state: &State, id: ElicitationId, call: &Call, request: &AskRequest) -> Result<(), ToolError> {
+    fn find_again(
+        &self,
+        state: &State,
+        id: ElicitationId,
+        call: &Call,
+        request: &AskRequest,
+    ) -> Result<(), ToolError> {
         let asked = state.execution.find(id).ok_or_else(gone)?;
-        if asked.elicitation.digest == question_digest(call, request, self.shown_args(call, request)?.as_str()) {
+        if asked.elicitation.digest
+            == question_digest(call, request, self.shown_args(call, request)?.as_str())
+        {
             return Ok(());
         }
         let message = "The handler asked something else than before it was interrupted; it was stopped.";
@@ -128,7 +145,11 @@ impl HandlerHost {
     }
 
     /// Waits for the answer where it is not there yet, and gives it to the handler.
-    async fn answered(&self, mut state: Guard, id: ElicitationId) -> Result<Result<AskReply, GatewayError>, ToolError> {
+    async fn answered(
+        &self,
+        mut state: Guard,
+        id: ElicitationId,
+    ) -> Result<Result<AskReply, GatewayError>, ToolError> {
         while state.execution.find(id).is_some_and(|asked| asked.state == AskedState::Open) {
             let (answered, answer) = oneshot::channel();
             state.answers.insert(id, answered);
@@ -146,7 +167,11 @@ impl HandlerHost {
     }
 
     /// Gives an answer to the handler: recorded first, because from then on it may act on it.
-    async fn let_past(&self, mut state: Guard, id: ElicitationId) -> Result<Result<AskReply, GatewayError>, ToolError> {
+    async fn let_past(
+        &self,
+        mut state: Guard,
+        id: ElicitationId,
+    ) -> Result<Result<AskReply, GatewayError>, ToolError> {
         let asked = state.execution.find(id).cloned().ok_or_else(gone)?;
         let decision = match asked.state {
             AskedState::Open => return Err(gone()),
@@ -159,7 +184,8 @@ impl HandlerHost {
         }
         let policy_version = state.execution.call(self.call).map(|call| call.policy_version);
         if authorises && policy_version != Some(self.kernel.policy_version) {
-            let message = "The policy changed since this was approved; call again to be judged by what it is now.";
+            let message =
+                "The policy changed since this was approved; call again to be judged by what it is now.";
             return Err(ToolError::with_code("approval_void", message));
         }
         let started = EventBody::CallStarted { call: self.call, by: StartedBy::Decision { elicitation: id } };
@@ -208,11 +234,17 @@ impl HandlerHost {
     fn shown_args(&self, call: &Call, request: &AskRequest) -> Result<Canonical, ToolError> {
         match &request.args {
             None => Ok(call.args.clone()),
-            Some(args) => Canonical::of(args).map_err(|e| ToolError::coded(ToolErrorCode::InvalidParams, e.to_string())),
+            Some(args) => {
+                Canonical::of(args).map_err(|e| ToolError::coded(ToolErrorCode::InvalidParams, e.to_string()))
+            }
         }
     }
 
-    async fn covering_grant(&self, state: &State, elicitation: &Elicitation) -> Result<Option<GrantId>, GatewayError> {
+    async fn covering_grant(
+        &self,
+        state: &State,
+        elicitation: &Elicitation,
+    ) -> Result<Option<GrantId>, GatewayError> {
         if elicitation.remember != Remember::Session {
             return Ok(None);
         }
@@ -221,7 +253,12 @@ impl HandlerHost {
         self.kernel.grants.covering(store, session, tool.path(), tool.fingerprint(), self.kernel.now()).await
     }
 
-    async fn answer_by_grant(&self, state: &mut State, elicitation: &Elicitation, id: GrantId) -> Result<(), GatewayError> {
+    async fn answer_by_grant(
+        &self,
+        state: &mut State,
+        elicitation: &Elicitation,
+        id: GrantId,
+    ) -> Result<(), GatewayError> {
         let now = self.kernel.now_for(state);
         let decision = Decision {
             outcome: Outcome::Approved,
@@ -234,7 +271,10 @@ impl HandlerHost {
         let events = vec![
             EventBody::Asked(Box::new(elicitation.clone())),
             EventBody::Decided { elicitation: elicitation.id, decision: decision.clone() },
-            EventBody::CallStarted { call: self.call, by: StartedBy::Decision { elicitation: elicitation.id } },
+            EventBody::CallStarted {
+                call: self.call,
+                by: StartedBy::Decision { elicitation: elicitation.id },
+            },
         ];
         let beside = Beside {
             require: self.authority(state, &decision),
@@ -258,7 +298,13 @@ fn question_digest(call: &Call, request: &AskRequest, args: &str) -> Digest {
     let kind = serde_json::to_string(&request.kind).unwrap_or_default();
     let path = request.tool_path.as_ref().map_or("", ToolPath::as_str);
     let mut bytes = Vec::new();
-    for part in [call.digest.as_bytes().as_slice(), kind.as_bytes(), path.as_bytes(), request.message.as_bytes(), args.as_bytes()] {
+    for part in [
+        call.digest.as_bytes().as_slice(),
+        kind.as_bytes(),
+        path.as_bytes(),
+        request.message.as_bytes(),
+        args.as_bytes(),
+    ] {
         bytes.extend_from_slice(&(part.len() as u64).to_be_bytes());
         bytes.extend_from_slice(part);
     }

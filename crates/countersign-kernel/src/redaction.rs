@@ -28,7 +28,11 @@ impl Redaction {
     pub(crate) fn text(&self, text: String) -> String {
         let given = self.given.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         given.iter().fold(text, |text, secret| {
-            if text.contains(secret.expose_secret()) { text.replace(secret.expose_secret(), MASK) } else { text }
+            if text.contains(secret.expose_secret()) {
+                text.replace(secret.expose_secret(), MASK)
+            } else {
+                text
+            }
         })
     }
 

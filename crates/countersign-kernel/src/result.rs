@@ -72,8 +72,12 @@ impl ExecutionResult {
     /// An execution as its journal tells it, with what was logged beside it.
     pub fn of(execution: &Execution, logs: Vec<LogLine>) -> Self {
         let (value, error) = match execution.end() {
-            Some(End::Finished { outcome: CallOutcome::Succeeded(value), .. }) => (Some(value.to_value()), None),
-            Some(End::Finished { outcome: CallOutcome::Failed(failure), .. }) => (None, Some(failure.clone())),
+            Some(End::Finished { outcome: CallOutcome::Succeeded(value), .. }) => {
+                (Some(value.to_value()), None)
+            }
+            Some(End::Finished { outcome: CallOutcome::Failed(failure), .. }) => {
+                (None, Some(failure.clone()))
+            }
             Some(End::Cancelled { reason, .. }) => (None, Some(Failure::new("cancelled", reason))),
             None => (None, None),
         };

@@ -35,7 +35,8 @@ impl Catalog {
             .take(MAX_QUERY_WORDS)
             .map(str::to_lowercase)
             .collect();
-        let scored = self.iter().filter_map(|tool| Some(Hit { score: score(tool, &words)?, tool: Arc::clone(tool) }));
+        let scored =
+            self.iter().filter_map(|tool| Some(Hit { score: score(tool, &words)?, tool: Arc::clone(tool) }));
         let mut hits: Vec<Hit> = scored.collect();
         hits.sort_by(|a, b| b.score.cmp(&a.score).then_with(|| a.tool.path().cmp(b.tool.path())));
         hits.truncate(limit);
@@ -44,7 +45,8 @@ impl Catalog {
 
     /// The paths that a mistyped one was perhaps meant to be, nearest first.
     pub fn near(&self, path: &str) -> Vec<ToolPath> {
-        let wanted: String = path.chars().take(countersign_sdk::MAX_PATH_BYTES).collect::<String>().to_lowercase();
+        let wanted: String =
+            path.chars().take(countersign_sdk::MAX_PATH_BYTES).collect::<String>().to_lowercase();
         let wanted = wanted.replace("__", ".").replace(['/', ':', '-'], ".");
         let mut near: Vec<(f64, &ToolPath)> = self
             .iter()

@@ -37,7 +37,11 @@ pub(crate) struct SessionCache {
 }
 
 impl SessionCache {
-    pub(crate) async fn owner(&self, store: &dyn Store, id: &SessionId) -> Result<Option<PrincipalId>, GatewayError> {
+    pub(crate) async fn owner(
+        &self,
+        store: &dyn Store,
+        id: &SessionId,
+    ) -> Result<Option<PrincipalId>, GatewayError> {
         if let Some(owner) = self.owners.read().unwrap_or_else(PoisonError::into_inner).get(id) {
             return Ok(Some(owner.clone()));
         }
@@ -79,7 +83,12 @@ impl Kernel {
         }
         let opened_at = self.now();
         let principal = by.principal.id.clone();
-        let audit = vec![AuditEntry::bare(opened_at, "SessionOpened", Some(principal.clone()), format!("{id} by {client}"))];
+        let audit = vec![AuditEntry::bare(
+            opened_at,
+            "SessionOpened",
+            Some(principal.clone()),
+            format!("{id} by {client}"),
+        )];
         let row = SessionRow { id: id.clone(), principal, client: client.to_owned(), opened_at };
         let write = Write { session: Some(row), audit, ..Write::default() };
         self.store.commit(write).await.map_err(GatewayError::from)?;

@@ -44,13 +44,16 @@ impl Kernel {
         if !matches!(call.phase(), Phase::InDoubt(_)) {
             return Err(SettleError::NotInDoubt);
         }
-        let unchanged = self.catalog.at(&call.path).is_some_and(|tool| tool.fingerprint() == call.fingerprint);
+        let unchanged =
+            self.catalog.at(&call.path).is_some_and(|tool| tool.fingerprint() == call.fingerprint);
         let ended = match &settlement {
             Settlement::Done { value } => Some(CallOutcome::Succeeded(value.clone())),
             Settlement::Failed { message } if message.len() > bounds::MAX_TEXT_BYTES => {
                 return Err(BoundsError::TooLarge.into());
             }
-            Settlement::Failed { message } => Some(CallOutcome::Failed(Failure::new("settled_as_failed", message))),
+            Settlement::Failed { message } => {
+                Some(CallOutcome::Failed(Failure::new("settled_as_failed", message)))
+            }
             Settlement::Retry if unchanged => None,
             Settlement::Retry => return Err(SettleError::ToolChanged),
         };

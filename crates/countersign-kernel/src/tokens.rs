@@ -34,7 +34,12 @@ pub enum TokenError {
 
 impl Kernel {
     /// Makes a token for a new principal with one role.
-    pub(crate) async fn create_token(&self, name: &str, role: Role, by: Option<PrincipalId>) -> Result<Minted, TokenError> {
+    pub(crate) async fn create_token(
+        &self,
+        name: &str,
+        role: Role,
+        by: Option<PrincipalId>,
+    ) -> Result<Minted, TokenError> {
         if name.is_empty() || name.len() > MAX_NAME_BYTES || name.chars().any(char::is_control) {
             return Err(TokenError::BadName);
         }
@@ -62,10 +67,16 @@ impl Kernel {
     }
 
     /// Revokes a token, from this moment on and everywhere: what was approved with it and has not started will not.
-    pub(crate) async fn revoke_token(&self, id: TokenId, by: Option<PrincipalId>) -> Result<(), GatewayError> {
+    pub(crate) async fn revoke_token(
+        &self,
+        id: TokenId,
+        by: Option<PrincipalId>,
+    ) -> Result<(), GatewayError> {
         let at = self.now();
         let audit = vec![AuditEntry::bare(at, "TokenRevoked", by, id.to_string())];
-        self.store.commit(Write { tokens: vec![TokenWrite::Revoke { id, at }], audit, ..Write::default() }).await?;
+        self.store
+            .commit(Write { tokens: vec![TokenWrite::Revoke { id, at }], audit, ..Write::default() })
+            .await?;
         self.grants.forget_all();
         Ok(())
     }

@@ -21,10 +21,12 @@ impl Kernel {
         patience: Patience,
     ) -> Result<Option<ExecutionResult>, GatewayError> {
         match patience {
-            Patience::AtMost(limit) => match tokio::time::timeout(limit, self.until_answer(id, known.clone(), patience)).await {
-                Ok(answer) => answer,
-                Err(_) => self.look(id, &mut known.clone(), patience).await,
-            },
+            Patience::AtMost(limit) => {
+                match tokio::time::timeout(limit, self.until_answer(id, known.clone(), patience)).await {
+                    Ok(answer) => answer,
+                    Err(_) => self.look(id, &mut known.clone(), patience).await,
+                }
+            }
             Patience::UntilPaused | Patience::Unlimited => self.until_answer(id, known, patience).await,
         }
     }

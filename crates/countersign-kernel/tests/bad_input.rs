@@ -1,10 +1,14 @@
 //! Bad input: whatever is malformed, too large, too deep or too much gets a clear error with a stable code, is never
 //! answered with success, and disturbs nothing that was there before.
 
+#![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test that meets the unexpected stops there")]
+
 use std::sync::Arc;
 use std::time::Duration;
 
-use countersign_core::bounds::{MAX_ASKS_PER_CALL, MAX_STEPS_PER_CALL, MAX_TEXT_BYTES, MAX_VALUE_BYTES, MAX_VALUE_DEPTH};
+use countersign_core::bounds::{
+    MAX_ASKS_PER_CALL, MAX_STEPS_PER_CALL, MAX_TEXT_BYTES, MAX_VALUE_BYTES, MAX_VALUE_DEPTH,
+};
 use countersign_core::event::Settlement;
 use countersign_core::execution::Status;
 use countersign_core::ids::{CallNo, ElicitationId, ExecutionId, GrantId, TokenId};
@@ -12,10 +16,11 @@ use countersign_core::policy::PathPattern;
 use countersign_core::visible::{Warning, visible};
 use countersign_kernel::ports::{ElicitationFilter, ExecutionFilter, Page};
 use countersign_kernel::{
-    Answer, CallError, CallRequest, DecideError, ExecutionResult, Gateway, Patience, SessionError, Target, TokenError,
+    Answer, CallError, CallRequest, DecideError, ExecutionResult, Gateway, Patience, SessionError, Target,
+    TokenError,
 };
 use countersign_sdk::{Approval, Ctx, Plugin, Role, SessionId, Tool, ToolError};
-use countersign_testkit::lab::{Done, Nothing, What};
+use countersign_testkit::lab::{Done, What};
 use countersign_testkit::world::{InTests, World, agent, ann, fill, request, says, session, yes};
 use serde_json::{Value, json};
 
@@ -58,7 +63,22 @@ fn elicit_about(args: Value) -> Value {
 async fn a_malformed_path_names_no_tool() {
     let gateway = World::new(1).start().await;
     let long = "a.".repeat(500_000);
-    for path in ["", ".", "..", "lab", "lab.", ".lab.read", "lab..read", "Lab.Read", "lab.read ", "lab.read\0", "lab.\u{202e}read", "../../etc/passwd", "lab.read; rm", &long] {
+    for path in [
+        "",
+        ".",
+        "..",
+        "lab",
+        "lab.",
+        ".lab.read",
+        "lab..read",
+        "Lab.Read",
+        "lab.read ",
+        "lab.read\0",
+        "lab.\u{202e}read",
+        "../../etc/passwd",
+        "lab.read; rm",
+        &long,
+    ] {
         let error = refused(&gateway, path, json!({ "what": "x" })).await;
         assert_eq!(error.code(), "tool_not_found", "{path:.40?}");
         assert!(error.to_string().len() < 2_000, "a long path is not quoted whole");
@@ -68,7 +88,17 @@ async fn a_malformed_path_names_no_tool() {
 #[tokio::test(start_paused = true)]
 async fn arguments_of_the_wrong_type_are_invalid_input() {
     let gateway = World::new(1).start().await;
-    for args in [json!([]), json!("x"), json!(1), json!(true), json!(null), json!({}), json!({ "what": null }), json!({ "what": {} }), json!([{ "what": "x" }])] {
+    for args in [
+        json!([]),
+        json!("x"),
+        json!(1),
+        json!(true),
+        json!(null),
+        json!({}),
+        json!({ "what": null }),
+        json!({ "what": {} }),
+        json!([{ "what": "x" }]),
+    ] {
         for path in ["lab.read", "lab.destroy"] {
             assert_eq!(refused(&gateway, path, args.clone()).await.code(), "invalid_input", "{path} {args}");
         }
@@ -78,7 +108,8 @@ async fn arguments_of_the_wrong_type_are_invalid_input() {
 #[tokio::test(start_paused = true)]
 async fn properties_that_the_tool_does_not_know_are_invalid_input() {
     let gateway = World::new(1).start().await;
-    let error = refused(&gateway, "lab.destroy", json!({ "what": "x", "really": true, "__proto__": {} })).await;
+    let error =
+        refused(&gateway, "lab.destroy", json!({ "what": "x", "really": true, "__proto__": {} })).await;
     assert_eq!(error.code(), "invalid_input");
     assert!(error.to_string().contains("really") && error.to_string().contains("__proto__"), "{error}");
 }
@@ -89,11 +120,13 @@ async fn arguments_beyond_a_mebibyte_are_too_large_and_at_it_they_pass() {
     let around = json!({ "what": "" }).to_string().len();
     let error = refused(&gateway, "lab.read", json!({ "what": "x".repeat(2 * MAX_VALUE_BYTES) })).await;
     assert_eq!(error.code(), "value_too_large");
-    let error = refused(&gateway, "lab.read", json!({ "what": "x".repeat(MAX_VALUE_BYTES - around + 1) })).await;
+    let error =
+        refused(&gateway, "lab.read", json!({ "what": "x".repeat(MAX_VALUE_BYTES - around + 1) })).await;
     assert_eq!(error.code(), "value_too_large");
     let many: Vec<u8> = vec![1; MAX_VALUE_BYTES];
     assert_eq!(refused(&gateway, "lab.read", json!({ "what": many })).await.code(), "value_too_large");
-    let most = gateway.ask("lab.read", json!({ "what": "x".repeat(MAX_VALUE_BYTES - around) })).await.unwrap();
+    let most =
+        gateway.ask("lab.read", json!({ "what": "x".repeat(MAX_VALUE_BYTES - around) })).await.unwrap();
     assert!(most.success());
 }
 
@@ -101,8 +134,16 @@ async fn arguments_beyond_a_mebibyte_are_too_large_and_at_it_they_pass() {
 async fn arguments_nested_too_deeply_are_refused_however_deep() {
     let gateway = World::new(1).start().await;
     for levels in [MAX_VALUE_DEPTH, MAX_VALUE_DEPTH + 1, 1_000, 10_000] {
-        assert_eq!(refused(&gateway, "lab.elicit", elicit_about(nested(levels))).await.code(), "value_too_deep", "{levels}");
-        assert_eq!(refused(&gateway, "lab.destroy", nested(levels + 1)).await.code(), "value_too_deep", "{levels}");
+        assert_eq!(
+            refused(&gateway, "lab.elicit", elicit_about(nested(levels))).await.code(),
+            "value_too_deep",
+            "{levels}"
+        );
+        assert_eq!(
+            refused(&gateway, "lab.destroy", nested(levels + 1)).await.code(),
+            "value_too_deep",
+            "{levels}"
+        );
     }
     // The object around it is the first level.
     let deepest = gateway.ask("lab.elicit", elicit_about(nested(MAX_VALUE_DEPTH - 1))).await.unwrap();
@@ -156,7 +197,9 @@ async fn integers_that_cannot_be_shown_exactly_are_refused_and_may_be_sent_as_te
 
 #[tokio::test(start_paused = true)]
 async fn ids_that_are_none_are_refused_and_ids_of_nothing_find_nothing() {
-    for text in ["", "exec_", "exec_xyz", "eli_0123", "\0", "exec_0123456789abcdef0123456789abcdeF", "' OR 1=1 --"] {
+    for text in
+        ["", "exec_", "exec_xyz", "eli_0123", "\0", "exec_0123456789abcdef0123456789abcdeF", "' OR 1=1 --"]
+    {
         assert!(text.parse::<ExecutionId>().is_err() && text.parse::<ElicitationId>().is_err(), "{text:?}");
     }
     let gateway = World::new(1).start().await;
@@ -180,7 +223,10 @@ async fn ids_that_are_none_are_refused_and_ids_of_nothing_find_nothing() {
 #[tokio::test(start_paused = true)]
 async fn sessions_that_are_unknown_or_somebody_elses_do_not_exist() {
     let gateway = World::new(1).start().await;
-    let unknown = CallRequest { session: SessionId::parse("ses_unknown").unwrap(), ..request("lab.read", json!({ "what": "x" })) };
+    let unknown = CallRequest {
+        session: SessionId::parse("ses_unknown").unwrap(),
+        ..request("lab.read", json!({ "what": "x" }))
+    };
     assert_eq!(gateway.call(unknown).await.unwrap_err().code(), "session_not_found");
     for client in ["", "a\nb", "\0", &"x".repeat(201)] {
         let error = gateway.open_session(&agent(), client, None).await.unwrap_err();
@@ -226,7 +272,8 @@ async fn an_answer_beyond_its_bounds_is_refused_and_the_question_stays_open() {
 #[tokio::test(start_paused = true)]
 async fn texts_that_end_an_execution_are_refused_or_cut_and_never_kept_whole() {
     let huge = "x".repeat(10 * MAX_TEXT_BYTES);
-    let bounded = |end: &ExecutionResult| end.error.as_ref().is_none_or(|e| e.message.len() <= 2 * MAX_TEXT_BYTES);
+    let bounded =
+        |end: &ExecutionResult| end.error.as_ref().is_none_or(|e| e.message.len() <= 2 * MAX_TEXT_BYTES);
     let gateway = with(&World::new(1), async |_: Ctx, i: What| -> Result<Done, ToolError> {
         Err(ToolError::new(i.what.repeat(10 * MAX_TEXT_BYTES)))
     })
@@ -346,7 +393,11 @@ async fn a_question_that_cannot_be_asked_is_invalid_params_and_does_not_stand_in
         assert_eq!(waiting.error, None, "{what}");
         assert_eq!(waiting.paused().unwrap().elicitation.message, "And now?", "{what}");
         gateway.ann_says(&waiting, yes()).await.unwrap();
-        assert_eq!(gateway.end_of(&waiting).await.value, Some(json!({ "code": "invalid_params", "then": true })), "{what}");
+        assert_eq!(
+            gateway.end_of(&waiting).await.value,
+            Some(json!({ "code": "invalid_params", "then": true })),
+            "{what}"
+        );
     }
 }
 
@@ -388,7 +439,10 @@ async fn lists_are_bounded_and_foreign_cursors_are_refused() {
         let page = Page { cursor: Some(cursor.into()), limit: 2 };
         let error = gateway.elicitations(ElicitationFilter::default(), page.clone()).await.unwrap_err();
         assert_eq!(error.code(), "bad_cursor", "{cursor:?}");
-        assert_eq!(gateway.executions(ExecutionFilter::default(), page).await.unwrap_err().code(), "bad_cursor");
+        assert_eq!(
+            gateway.executions(ExecutionFilter::default(), page).await.unwrap_err().code(),
+            "bad_cursor"
+        );
     }
 }
 
@@ -405,9 +459,10 @@ async fn a_grant_that_cannot_be_used_covers_nothing() {
 #[tokio::test(start_paused = true)]
 async fn a_tool_that_takes_nothing_takes_nothing() {
     let gateway = World::new(1).start().await;
-    let none: Nothing = serde_json::from_value(json!({})).unwrap();
-    drop(none);
-    assert!(gateway.ask("lab.form", json!(null)).await.unwrap().paused().is_some(), "no arguments are no properties");
+    assert!(
+        gateway.ask("lab.form", json!(null)).await.unwrap().paused().is_some(),
+        "no arguments are no properties"
+    );
     let error = gateway.ask("lab.form", json!({ "x": 1 })).await.unwrap_err();
     assert_eq!(error.code(), "invalid_input");
 }

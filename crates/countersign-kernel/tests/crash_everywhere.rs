@@ -22,7 +22,8 @@ fn checked(scenario: &Scenario) -> Report {
 #[test]
 fn an_approved_call_runs_at_most_once_and_is_never_lost() {
     let what = json!({ "what": "x" });
-    let report = checked(&Scenario { calls: vec![("lab.destroy_each", what)], person: always_yes, effects: 1 });
+    let report =
+        checked(&Scenario { calls: vec![("lab.destroy_each", what)], person: always_yes, effects: 1 });
     assert!(report.doubts > 0, "some crash must leave a doubt, or the harness crashes nowhere that matters");
 }
 

@@ -1,5 +1,7 @@
 //! The way of a call: DESIGN's ten steps in their order, and what each of them may and may not do.
 
+#![expect(clippy::unwrap_used, reason = "a test that meets the unexpected stops there")]
+
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -9,8 +11,8 @@ use countersign_core::event::CallOutcome;
 use countersign_core::execution::Status;
 use countersign_kernel::ports::Store;
 use countersign_kernel::{
-    Answer, CallError, ExecutionResult, Gateway, GatewayBuilder, GatewayEvent, GatewayEventKind, HookCall, HookError,
-    HookVerdict, People, PostHook, PreHook,
+    Answer, CallError, ExecutionResult, Gateway, GatewayBuilder, GatewayEvent, GatewayEventKind, HookCall,
+    HookError, HookVerdict, People, PostHook, PreHook,
 };
 use countersign_sdk::{Approved, Ctx, Plugin, Tool, ToolError};
 use countersign_testkit::lab::What;
@@ -32,7 +34,10 @@ impl Watch {
 }
 
 /// A hook that says what it is told to, and notes what it saw.
-struct Says(Watch, &'static str, fn(&Value) -> Result<HookVerdict, HookError>);
+struct Says(Watch, &'static str, Verdict);
+
+/// What a hook makes of arguments.
+type Verdict = fn(&Value) -> Result<HookVerdict, HookError>;
 
 #[async_trait::async_trait]
 impl PreHook for Says {
@@ -133,7 +138,10 @@ async fn the_ten_steps_are_taken_in_order_and_the_start_is_on_the_disk_before_th
     gateway.ann_says(&waiting, yes()).await.unwrap();
     let end = gateway.end_of(&waiting).await;
     afterwards().await;
-    assert_eq!(watch.seen(), ["handler got note 7!", "post 1: own.look succeeded", "post 2: own.look succeeded"]);
+    assert_eq!(
+        watch.seen(),
+        ["handler got note 7!", "post 1: own.look succeeded", "post 2: own.look succeeded"]
+    );
     let when_it_ran = json!(["Started", "CallIssued", "Asked", "Decided", "CallStarted"]);
     assert_eq!(end.value, Some(when_it_ran));
     let story = ["Started", "CallIssued", "Asked", "Decided", "CallStarted", "CallSettled", "Finished"];
@@ -156,7 +164,11 @@ async fn what_a_hook_wrote_is_what_the_person_sees_and_what_runs() {
 #[tokio::test(start_paused = true)]
 async fn what_a_hook_wrote_is_validated_again() {
     let (world, watch) = (World::new(1), Watch::default());
-    let builder = builder(&world).pre_hook(Says(watch.clone(), "pre 1", spoils)).pre_hook(Says(watch.clone(), "pre 2", goes_on));
+    let builder = builder(&world).pre_hook(Says(watch.clone(), "pre 1", spoils)).pre_hook(Says(
+        watch.clone(),
+        "pre 2",
+        goes_on,
+    ));
     let gateway = world.start_with(builder).await;
     let error = gateway.ask("lab.destroy", note()).await.unwrap_err();
     assert!(matches!(&error, CallError::InvalidInput { violations } if violations.len() == 2), "{error}");
@@ -166,7 +178,7 @@ async fn what_a_hook_wrote_is_validated_again() {
 
 #[tokio::test(start_paused = true)]
 async fn a_hook_that_denies_fails_or_panics_stops_the_call_and_the_post_hooks_still_run() {
-    let cases: [(fn(&Value) -> Result<HookVerdict, HookError>, &str); 3] =
+    let cases: [(Verdict, &str); 3] =
         [(denies, "not on my watch"), (fails, "database is down"), (panics, "panicked")];
     for (hook, says) in cases {
         let (world, watch) = (World::new(1), Watch::default());
@@ -181,7 +193,11 @@ async fn a_hook_that_denies_fails_or_panics_stops_the_call_and_the_post_hooks_st
             assert_eq!((end.status, error.code.as_str()), (Status::Failed, "denied"), "{says}");
             assert!(error.message.contains(says), "{}", error.message);
             afterwards().await;
-            assert_eq!(watch.seen(), ["pre 1 saw note 7".to_owned(), format!("post: {path} denied")], "{says}");
+            assert_eq!(
+                watch.seen(),
+                ["pre 1 saw note 7".to_owned(), format!("post: {path} denied")],
+                "{says}"
+            );
         }
         assert_eq!((gateway.open().await, world.ledger.effects()), (vec![], vec![]));
     }
@@ -190,9 +206,11 @@ async fn a_hook_that_denies_fails_or_panics_stops_the_call_and_the_post_hooks_st
 #[tokio::test(start_paused = true)]
 async fn post_hooks_run_after_success_denial_cancelled_question_error_panic_and_expiry() {
     let (world, watch) = (World::new(1), Watch::default());
-    let builder = builder(&world)
-        .post_hook(Says(watch.clone(), "post 1", panics))
-        .post_hook(Says(watch.clone(), "post 2", goes_on));
+    let builder = builder(&world).post_hook(Says(watch.clone(), "post 1", panics)).post_hook(Says(
+        watch.clone(),
+        "post 2",
+        goes_on,
+    ));
     let gateway = world.start_with(builder).await;
     for (path, what, answer, end) in [
         ("lab.read", "x", None, "succeeded"),
@@ -205,7 +223,9 @@ async fn post_hooks_run_after_success_denial_cancelled_question_error_panic_and_
     ] {
         let waiting = gateway.ask(path, json!({ "what": what })).await.unwrap();
         match answer {
-            Some(answer) if waiting.paused().is_some() => drop(gateway.ann_says(&waiting, answer).await.unwrap()),
+            Some(answer) if waiting.paused().is_some() => {
+                gateway.ann_says(&waiting, answer).await.unwrap();
+            }
             _ => tokio::time::sleep(Duration::from_secs(24 * 60 * 60)).await,
         }
         gateway.end_of(&waiting).await;
@@ -253,7 +273,11 @@ async fn policy_denies_asks_and_allows_as_its_first_fitting_rule_says() {
     let gateway = world.start().await;
     let denied = gateway.ask("lab.destroy", json!({ "what": "forbidden" })).await.unwrap().error.unwrap();
     assert_eq!(denied.code, "denied");
-    assert!(denied.message.contains("rule 1") && denied.message.contains("Never that one."), "{}", denied.message);
+    assert!(
+        denied.message.contains("rule 1") && denied.message.contains("Never that one."),
+        "{}",
+        denied.message
+    );
 
     let allowed = gateway.ask("lab.destroy", json!({ "what": "tmp/x" })).await.unwrap();
     assert!(allowed.success());
@@ -263,7 +287,9 @@ async fn policy_denies_asks_and_allows_as_its_first_fitting_rule_says() {
     let asked = gateway.ask("lab.read", note()).await.unwrap();
     let question = &asked.paused().unwrap().elicitation;
     assert_eq!(question.message, "Run Read?", "a safe tool has no message of its own");
-    assert!(question.because.contains("rule 3") && question.because.contains("Everything else is looked at."));
+    assert!(
+        question.because.contains("rule 3") && question.because.contains("Everything else is looked at.")
+    );
     assert_eq!(asked.paused().unwrap().asked_at.after(Duration::from_secs(60 * 60)), question.expires_at);
     gateway.ann_says(&asked, yes()).await.unwrap();
     assert!(gateway.end_of(&asked).await.success());
@@ -274,7 +300,8 @@ async fn policy_denies_asks_and_allows_as_its_first_fitting_rule_says() {
 #[tokio::test(start_paused = true)]
 async fn a_rule_that_cannot_be_evaluated_denies() {
     for effect in ["allow", "ask", "deny"] {
-        let rule = format!("[[rule]]\nmatch = \"lab.**\"\nwhen = 'args.missing == \"x\"'\neffect = \"{effect}\"\n");
+        let rule =
+            format!("[[rule]]\nmatch = \"lab.**\"\nwhen = 'args.missing == \"x\"'\neffect = \"{effect}\"\n");
         let world = World::new(1).under(&rule);
         let gateway = world.start().await;
         for path in ["lab.read", "lab.destroy"] {
@@ -324,13 +351,19 @@ async fn sessions_grants_and_tokens_are_audited_too() {
     let grant = gateway.give_grant(&ann(), &session(), &pattern, None, None).await.unwrap();
     gateway.revoke_grant(&ann(), grant.id).await.unwrap();
     gateway.clear_grants(&ann(), &session()).await.unwrap();
-    let token = gateway.create_token("laptop", countersign_sdk::Role::Approver, Some(ann().principal.id)).await.unwrap();
+    let token = gateway
+        .create_token("laptop", countersign_sdk::Role::Approver, Some(ann().principal.id))
+        .await
+        .unwrap();
     gateway.revoke_token(token.row.id, Some(ann().principal.id)).await.unwrap();
     let records = gateway.audit(0, 100).await.unwrap();
     audit::verify((0, Digest::ZERO), &records).unwrap();
     let entries: Vec<AuditEntry> = records.iter().map(|r| r.parse().unwrap()).collect();
     let what: Vec<_> = entries.iter().map(|e| e.what.as_str()).collect();
-    assert_eq!(what, ["SessionOpened", "GrantGiven", "GrantRevoked", "GrantRevoked", "TokenCreated", "TokenRevoked"]);
+    assert_eq!(
+        what,
+        ["SessionOpened", "GrantGiven", "GrantRevoked", "GrantRevoked", "TokenCreated", "TokenRevoked"]
+    );
     assert!(entries[1..].iter().all(|e| e.by.as_ref() == Some(&ann().principal.id)));
     assert_eq!(entries[0].by.as_ref(), Some(&agent().principal.id));
 }

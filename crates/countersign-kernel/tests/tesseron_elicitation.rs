@@ -1,5 +1,7 @@
 //! Seed 003: `confirm` for yes or no, `elicit` for typed answers, and what each gives back when there is no answer.
 
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test that meets the unexpected stops there")]
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -35,7 +37,9 @@ async fn asking(world: &World) -> Gateway {
         },
     );
     let text = Tool::new("own.text").name("Text").describe("Asks for a text.").handler(
-        async |ctx: Ctx, _: Nothing| -> Result<Option<FreeText>, ToolError> { ctx.elicit(Form::text("Why?")).await },
+        async |ctx: Ctx, _: Nothing| -> Result<Option<FreeText>, ToolError> {
+            ctx.elicit(Form::text("Why?")).await
+        },
     );
     let plugin = Plugin::new("own", "Own", "Tools of this test.").tool(with_schema).tool(text);
     world.start_with(world.builder(Arc::new(world.disk.clone())).plugin(plugin)).await
@@ -167,7 +171,10 @@ async fn a_schema_that_no_client_can_show_is_invalid_params_before_anybody_is_as
     ] {
         let end = gateway.ask("own.ask", json!({ "schema": schema })).await.unwrap();
         assert_eq!(end.value, Some(json!({ "code": "invalid_params", "number": -32602 })), "{schema}");
-        let asked = gateway.elicitations(Default::default(), countersign_kernel::ports::Page::first(1)).await.unwrap();
+        let asked = gateway
+            .elicitations(Default::default(), countersign_kernel::ports::Page::first(1))
+            .await
+            .unwrap();
         assert_eq!(asked.items, [], "nobody was asked");
     }
 }

@@ -1,6 +1,8 @@
 //! Seed 000: a destructive tool waits for a person, whether or not its handler asks; only an explicit yes lets it run; and
 //! what was approved in a session is not asked again there.
 
+#![expect(clippy::unwrap_used, reason = "a test that meets the unexpected stops there")]
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -149,7 +151,14 @@ async fn asking_through_the_context_and_through_the_free_function_are_the_same()
         let asked = waiting.paused().unwrap().elicitation.clone();
         gateway.ann_says(&waiting, yes()).await.unwrap();
         let answer = gateway.end_of(&waiting).await.value.unwrap();
-        seen.push((asked.tool, asked.message, asked.args, asked.kind, asked.because, answer["approved"].clone()));
+        seen.push((
+            asked.tool,
+            asked.message,
+            asked.args,
+            asked.kind,
+            asked.because,
+            answer["approved"].clone(),
+        ));
     }
     assert_eq!(seen[0], seen[1]);
     assert_eq!(seen[0].0.as_str(), "lab.destroy_each");
@@ -182,7 +191,10 @@ async fn nobody_is_asked_twice_where_the_handler_asks_about_its_own_path_too() {
 async fn where_policy_let_it_start_the_handlers_own_question_is_asked() {
     let world = World::new(1).under("[[rule]]\nmatch = \"github.issues.create\"\neffect = \"allow\"\n");
     let gateway = with_github(&world).await;
-    let waiting = gateway.ask("github.issues.create", json!({ "owner": "o", "repo": "r", "title": "Bug" })).await.unwrap();
+    let waiting = gateway
+        .ask("github.issues.create", json!({ "owner": "o", "repo": "r", "title": "Bug" }))
+        .await
+        .unwrap();
     assert_eq!(waiting.paused().unwrap().elicitation.message, "Create issue \"Bug\"?");
     gateway.ann_says(&waiting, Answer::Deny).await.unwrap();
     assert_eq!(gateway.end_of(&waiting).await.error.unwrap().message, "Issue creation denied by user");
@@ -255,8 +267,11 @@ async fn a_pending_elicitation_is_resolved_by_its_own_id_or_by_its_executions() 
         let gateway = world.start().await;
         let waiting = gateway.ask("lab.destroy", note()).await.unwrap();
         let elicitation = waiting.paused().unwrap().elicitation.id;
-        let target =
-            if by_execution { Target::Execution(waiting.execution) } else { Target::Elicitation(elicitation) };
+        let target = if by_execution {
+            Target::Execution(waiting.execution)
+        } else {
+            Target::Elicitation(elicitation)
+        };
         let receipt = gateway.decide(says(bob(), target, yes())).await.unwrap();
         assert_eq!((receipt.execution, receipt.elicitation), (waiting.execution, elicitation));
         assert!(gateway.end_of(&waiting).await.success());

@@ -1,5 +1,7 @@
 //! Seed 001: the `ElicitationEngine`, each of its methods and each step of the lifecycle it serves.
 
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test that meets the unexpected stops there")]
+
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -27,7 +29,12 @@ fn note() -> Value {
 }
 
 /// A program that comes to the gate.
-fn come(gateway: &Gateway, engine: &ElicitationEngine, path: &str, args: Value) -> JoinHandle<Result<Passage, GateError>> {
+fn come(
+    gateway: &Gateway,
+    engine: &ElicitationEngine,
+    path: &str,
+    args: Value,
+) -> JoinHandle<Result<Passage, GateError>> {
     let (engine, tool) = (engine.clone(), tool(gateway, path));
     tokio::spawn(async move { engine.gate(&tool, &args).await })
 }
@@ -77,7 +84,9 @@ async fn the_pause_calls_back_with_what_is_to_be_shown() {
     let world = World::new(1);
     let seen: Arc<Mutex<Vec<Pending>>> = Arc::default();
     let (at_start, later) = (Arc::clone(&seen), Arc::clone(&seen));
-    let builder = world.builder(Arc::new(world.disk.clone())).on_pause(move |p| at_start.lock().unwrap().push(p.clone()));
+    let builder = world
+        .builder(Arc::new(world.disk.clone()))
+        .on_pause(move |p| at_start.lock().unwrap().push(p.clone()));
     let gateway = world.start_with(builder).await;
     let engine = engine(&gateway);
     engine.on_pause(move |p| later.lock().unwrap().push(p.clone()));
@@ -132,8 +141,16 @@ async fn resolving_with_yes_lets_it_through_and_with_no_refuses_it() {
 async fn resolve_says_false_where_there_is_nothing_of_that_id() {
     let gateway = World::new(1).start().await;
     let engine = engine(&gateway);
-    let unknown = [ExecutionId::from_random([9; 16]).to_string(), ElicitationId::from_random([9; 16]).to_string()];
-    for id in unknown.iter().map(String::as_str).chain(["", "exec_", "exec_abc123", "nonsense", "\0", "eli_\u{202e}"]) {
+    let unknown =
+        [ExecutionId::from_random([9; 16]).to_string(), ElicitationId::from_random([9; 16]).to_string()];
+    for id in unknown.iter().map(String::as_str).chain([
+        "",
+        "exec_",
+        "exec_abc123",
+        "nonsense",
+        "\0",
+        "eli_\u{202e}",
+    ]) {
         assert!(!engine.resolve(id, true, None).await, "{id:?}");
         assert_eq!(engine.get_pending(id).await, None, "{id:?}");
     }
@@ -151,6 +168,18 @@ async fn resolve_says_false_to_a_second_opinion_and_true_to_a_repetition() {
     let bobs = gateway.engine(session(), agent(), bob());
     assert!(!bobs.resolve(&id, true, None).await, "somebody else comes too late, even with a yes");
     assert!(at_gate.await.unwrap().is_ok());
+}
+
+#[tokio::test(start_paused = true)]
+async fn data_given_with_the_answer_reaches_the_form_that_asked_for_it() {
+    let gateway = World::new(1).start().await;
+    let engine = engine(&gateway);
+    let waiting = gateway.ask("lab.form", json!({})).await.unwrap();
+    let id = waiting.execution.to_string();
+    assert!(!engine.resolve(&id, true, None).await, "a form wants its fields");
+    assert!(!engine.resolve(&id, true, Some(json!({ "warehouse_id": 7 }))).await);
+    assert!(engine.resolve(&id, true, Some(json!({ "warehouse_id": "WH-7" }))).await);
+    assert_eq!(gateway.end_of(&waiting).await.value.unwrap()["warehouseId"], "WH-7");
 }
 
 #[tokio::test(start_paused = true)]
@@ -226,7 +255,11 @@ async fn a_session_approval_dies_with_the_token_it_was_given_with() {
     let gateway = World::new(1).start().await;
     let minted = gateway.create_token("ann", Role::Approver, None).await.unwrap();
     let token = minted.row.id;
-    let ann = gateway.authenticate(countersign_sdk::ExposeSecret::expose_secret(&minted.secret)).await.unwrap().unwrap();
+    let ann = gateway
+        .authenticate(countersign_sdk::ExposeSecret::expose_secret(&minted.secret))
+        .await
+        .unwrap()
+        .unwrap();
     let engine = gateway.engine(session(), agent(), ann);
     engine.add_session_approval("lab.destroy").await.unwrap();
     gateway.revoke_token(token, None).await.unwrap();
@@ -289,11 +322,15 @@ async fn a_tool_of_another_catalog_or_with_unusable_arguments_does_not_pass() {
         .name("Foreign")
         .describe("Not of this gateway.")
         .destructive(|i: &What| i.what.clone())
-        .handler(async |_: Ctx, i: countersign_sdk::Approved<What>| -> Result<What, ToolError> { Ok(i.into_inner()) });
+        .handler(async |_: Ctx, i: countersign_sdk::Approved<What>| -> Result<What, ToolError> {
+            Ok(i.into_inner())
+        });
     let foreign = CatalogTool::new(foreign, "elsewhere", "1", Vec::new()).unwrap();
     assert!(matches!(engine.gate(&foreign, &note()).await, Err(GateError::UnknownTool)));
     let destroy = tool(&gateway, "lab.destroy");
-    for bad in [json!({}), json!({ "what": 1 }), json!({ "what": "a\0b" }), json!({ "what": "x".repeat(2 << 20) })] {
+    for bad in
+        [json!({}), json!({ "what": 1 }), json!({ "what": "a\0b" }), json!({ "what": "x".repeat(2 << 20) })]
+    {
         assert!(matches!(engine.gate(&destroy, &bad).await, Err(GateError::InvalidInput(_))));
     }
     assert!(!engine.has_pending().await);
@@ -312,11 +349,19 @@ fn a_question_survives_the_process_that_asked_it_and_its_answer_is_used_once() {
         assert_eq!(the_pending(&engine).await, asked, "it is still there");
         let at_gate = come(&gateway, &engine, "lab.destroy", note());
         tokio::time::sleep(Duration::from_millis(5)).await;
-        assert_eq!(engine.all_pending().await, [asked.clone()], "the same call does not ask anew");
+        assert_eq!(
+            engine.all_pending().await,
+            std::slice::from_ref(&asked),
+            "the same call does not ask anew"
+        );
         assert!(engine.resolve(&asked.execution.to_string(), true, None).await);
         assert_eq!(at_gate.await.unwrap().unwrap(), Passage::Approved { execution: asked.execution });
         let again = come(&gateway, &engine, "lab.destroy", note());
-        assert_ne!(the_pending(&engine).await.elicitation.id, asked.elicitation.id, "the approval is used up");
+        assert_ne!(
+            the_pending(&engine).await.elicitation.id,
+            asked.elicitation.id,
+            "the approval is used up"
+        );
         assert!(!again.is_finished());
     });
 }

@@ -1,14 +1,18 @@
 //! Seed 002: plugins and tools as their authors define them, and what the gateway does with each field.
 
+#![expect(clippy::unwrap_used, reason = "a test that meets the unexpected stops there")]
+
 use std::sync::{Arc, Mutex};
 
 use countersign_core::execution::Status;
+use countersign_kernel::ports::{Credentials, CredentialsError};
 use countersign_kernel::{
-    BuildError, CallError, CallRequest, Catalog, ExecutionResult, Gateway, HookCall, HookError, HookVerdict, PreHook,
+    BuildError, CallError, CallRequest, Catalog, ExecutionResult, Gateway, HookCall, HookError, HookVerdict,
+    PreHook,
 };
 use countersign_sdk::{
-    Approved, AuthKind, AuthProvider, Ctx, LogLevel, Plugin, PluginError, Remember, Tool, ToolBuilder, ToolError,
-    UnknownProperties,
+    Approved, AuthKind, AuthProvider, Ctx, LogLevel, Plugin, PluginError, Principal, Remember, SecretString,
+    Tool, ToolBuilder, ToolError, UnknownProperties,
 };
 use countersign_testkit::lab::{self, Done, Keyring, ListIssues, Nothing, What};
 use countersign_testkit::ledger::Ledger;
@@ -41,8 +45,13 @@ fn does_nothing(tool: ToolBuilder<countersign_sdk::Safe>) -> Tool {
 fn a_tool_has_every_field_of_the_seed_and_the_seeds_defaults() {
     let plain = does_nothing(Tool::new("a.b").name("N").describe("D"));
     let definition = plain.definition();
-    assert_eq!((definition.path.as_str(), definition.name.as_str(), definition.description.as_str()), ("a.b", "N", "D"));
-    assert!(!definition.effects.destructive && !definition.effects.idempotent && !definition.effects.open_world);
+    assert_eq!(
+        (definition.path.as_str(), definition.name.as_str(), definition.description.as_str()),
+        ("a.b", "N", "D")
+    );
+    assert!(
+        !definition.effects.destructive && !definition.effects.idempotent && !definition.effects.open_world
+    );
     assert!(!definition.service_account_allowed);
     assert_eq!((&definition.auth_provider, definition.remember), (&None, None));
     assert_eq!(plain.input_schema().unwrap().json()["type"], "object");
@@ -61,7 +70,10 @@ fn a_tool_has_every_field_of_the_seed_and_the_seeds_defaults() {
     let definition = full.definition();
     assert!(definition.effects.destructive && definition.effects.idempotent && definition.effects.open_world);
     assert!(definition.service_account_allowed);
-    assert_eq!((definition.auth_provider.as_deref(), definition.remember), (Some("github"), Some(Remember::Call)));
+    assert_eq!(
+        (definition.auth_provider.as_deref(), definition.remember),
+        (Some("github"), Some(Remember::Call))
+    );
     assert_eq!(full.message(&json!({ "what": "Sure?" })).unwrap().unwrap(), "Sure?");
     assert!(plain.message(&json!({})).is_none());
 }
@@ -148,7 +160,8 @@ async fn invalid_input_is_refused_with_every_violation_before_anything_happens()
     for place in ["owner", "/repo", "/state", "/labels", "/limit", "extra"] {
         assert!(text.contains(place), "{place} is not in: {text}");
     }
-    let none = gateway.executions(Default::default(), countersign_kernel::ports::Page::first(10)).await.unwrap();
+    let none =
+        gateway.executions(Default::default(), countersign_kernel::ports::Page::first(10)).await.unwrap();
     assert_eq!(none.items, []);
 }
 
@@ -195,7 +208,8 @@ impl serde::Serialize for Liar {
 
 #[tokio::test(start_paused = true)]
 async fn output_that_does_not_fit_the_schema_is_a_failure_and_not_a_value() {
-    let tool = named("own.liar").handler(async |_: Ctx, _: Nothing| -> Result<Liar, ToolError> { Ok(Liar { number: 7 }) });
+    let tool = named("own.liar")
+        .handler(async |_: Ctx, _: Nothing| -> Result<Liar, ToolError> { Ok(Liar { number: 7 }) });
     let gateway = with(&World::new(1), own(tool), vec![]).await;
     let end = gateway.ask("own.liar", json!({})).await.unwrap();
     assert_eq!((end.status, &end.value), (Status::Failed, &None));
@@ -222,13 +236,41 @@ async fn a_handler_gets_tokens_only_of_providers_that_its_plugin_declares() {
     let end = token_of(declared, vec![("slack", "xoxb-12345")]).await;
     assert_eq!(end.value, Some(json!({ "length": 10 })));
 
-    let undeclared = token_of(own(tells_token("own.token", "github")), vec![("github", "gho_1234567890")]).await;
+    let undeclared =
+        token_of(own(tells_token("own.token", "github")), vec![("github", "gho_1234567890")]).await;
     let error = undeclared.error.unwrap();
     assert_eq!(error.code, "auth_not_available");
     assert!(error.message.contains("declares no auth provider \"github\""), "{}", error.message);
 
     let unset = own(tells_token("own.token", "slack")).auth(AuthProvider::api_key("slack"));
     assert_eq!(token_of(unset, vec![]).await.error.unwrap().code, "auth_not_available");
+}
+
+/// Credentials that note who asked for which, and fail with a text that nobody may see.
+struct Failing(Arc<Mutex<Vec<String>>>);
+
+#[async_trait::async_trait]
+impl Credentials for Failing {
+    async fn token(
+        &self,
+        provider: &AuthProvider,
+        by: &Principal,
+    ) -> Result<Option<SecretString>, CredentialsError> {
+        self.0.lock().unwrap().push(format!("{:?} for {}", provider.kind, by.id));
+        Err(CredentialsError("vault password hunter2 refused".into()))
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn credentials_are_looked_up_for_the_caller_and_their_failure_stays_inside() {
+    let (world, asked) = (World::new(1), Arc::<Mutex<Vec<String>>>::default());
+    let builder = world.builder(Arc::new(world.disk.clone())).plugin(lab::github(&world.ledger));
+    let gateway = world.start_with(builder.credentials(Failing(Arc::clone(&asked)))).await;
+    let end = gateway.ask("github.issues.list", json!({ "owner": "o", "repo": "r" })).await.unwrap();
+    let error = end.error.unwrap();
+    assert_eq!(error.code, "auth_not_available");
+    assert!(!error.message.contains("hunter2"), "{}", error.message);
+    assert_eq!(*asked.lock().unwrap(), ["OAuth2 { scopes: [\"repo\", \"read:user\"] } for agent-1"]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -290,7 +332,9 @@ async fn a_handler_knows_who_called_where_and_under_which_key() {
 
 /// A catalog in which one word stands in a path, in a name and in a description.
 fn catalog() -> Catalog {
-    let tool = |path: &str, name: &str, description: &str| does_nothing(Tool::new(path).name(name).describe(description));
+    let tool = |path: &str, name: &str, description: &str| {
+        does_nothing(Tool::new(path).name(name).describe(description))
+    };
     let plugin = Plugin::new("own", "Own", "Own.")
         .tool(tool("zoo.other", "Other", "Feeds every issue to the lions."))
         .tool(tool("zoo.named", "Issue Feeder", "Feeds."))
@@ -383,6 +427,7 @@ async fn the_catalog_shows_what_a_client_needs_to_know_of_a_tool() {
     assert_eq!(tool.output_schema()["properties"]["number"]["type"], "integer");
     let paths: Vec<_> = gateway.catalog().iter().map(|t| t.path().to_string()).collect();
     assert!(paths.is_sorted() && paths.len() == gateway.catalog().len());
-    let explanation = gateway.explain("github.issues.create", &json!({}), &ann(), &countersign_testkit::world::session());
+    let explanation =
+        gateway.explain("github.issues.create", &json!({}), &ann(), &countersign_testkit::world::session());
     assert!(explanation.unwrap().to_string().contains("destructive tools ask"));
 }

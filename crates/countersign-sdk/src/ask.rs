@@ -63,8 +63,14 @@ impl Question for Approval {
 
     fn request(&self) -> Result<AskRequest, ToolError> {
         let tool_path = self.tool_path.as_deref().map(ToolPath::parse).transpose();
-        let tool_path = tool_path.map_err(|e| ToolError::coded(ToolErrorCode::InvalidParams, e.to_string()))?;
-        Ok(AskRequest { message: self.message.clone(), tool_path, args: self.args.clone(), kind: AskKind::Approval })
+        let tool_path =
+            tool_path.map_err(|e| ToolError::coded(ToolErrorCode::InvalidParams, e.to_string()))?;
+        Ok(AskRequest {
+            message: self.message.clone(),
+            tool_path,
+            args: self.args.clone(),
+            kind: AskKind::Approval,
+        })
     }
 
     fn answer(self, reply: AskReply) -> Result<ElicitationResponse, ToolError> {
@@ -120,7 +126,12 @@ impl<T: DeserializeOwned> Question for Form<T> {
             Some(schema) => FormSchema::new(schema)
                 .map_err(|e| ToolError::coded(ToolErrorCode::InvalidParams, e.to_string()))?,
         };
-        Ok(AskRequest { message: self.message.clone(), tool_path: None, args: None, kind: AskKind::Form { schema } })
+        Ok(AskRequest {
+            message: self.message.clone(),
+            tool_path: None,
+            args: None,
+            kind: AskKind::Form { schema },
+        })
     }
 
     fn answer(self, reply: AskReply) -> Result<Option<T>, ToolError> {

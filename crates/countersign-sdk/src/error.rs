@@ -122,7 +122,10 @@ impl fmt::Display for ToolError {
 
 impl fmt::Debug for ToolError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ToolError").field("code", &self.code).field("message", &self.message).finish_non_exhaustive()
+        f.debug_struct("ToolError")
+            .field("code", &self.code)
+            .field("message", &self.message)
+            .finish_non_exhaustive()
     }
 }
 

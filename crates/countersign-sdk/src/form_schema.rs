@@ -26,7 +26,9 @@ pub enum FormSchemaError {
     #[error("a form schema may not have \"{0}\" at the top level; ask one question per call")]
     Combinator(&'static str),
     /// A property that no client can show as one field.
-    #[error("property \"{0}\" of the form is not a string, number, integer, boolean, or a list of fixed strings")]
+    #[error(
+        "property \"{0}\" of the form is not a string, number, integer, boolean, or a list of fixed strings"
+    )]
     NotPrimitive(String),
     /// Too many properties.
     #[error("a form has at most {MAX_FORM_PROPERTIES} properties, this one has {0}")]
@@ -77,7 +79,9 @@ impl FormSchema {
 
     /// What is sent where the handler gave no schema: one line of text.
     pub fn free_text() -> Self {
-        Self(json!({ "type": "object", "properties": { "response": { "type": "string" } }, "required": ["response"] }))
+        Self(
+            json!({ "type": "object", "properties": { "response": { "type": "string" } }, "required": ["response"] }),
+        )
     }
 
     /// The schema as JSON.
@@ -90,7 +94,8 @@ impl FormSchema {
         let mut closed = self.0.clone();
         closed["additionalProperties"] = json!(false);
         let validator = jsonschema::draft202012::options().should_validate_formats(true).build(&closed);
-        let validator = validator.map_err(|e| vec![Violation { at: String::new(), problem: e.to_string() }])?;
+        let validator =
+            validator.map_err(|e| vec![Violation { at: String::new(), problem: e.to_string() }])?;
         let violations: Vec<Violation> = validator
             .iter_errors(answer)
             .take(MAX_FORM_PROPERTIES)
@@ -178,13 +183,21 @@ mod tests {
             json!(true),
             json!({}),
         ] {
-            assert!(matches!(FormSchema::new(&object(&property)), Err(FormSchemaError::NotPrimitive(_))), "{property}");
+            assert!(
+                matches!(FormSchema::new(&object(&property)), Err(FormSchemaError::NotPrimitive(_))),
+                "{property}"
+            );
         }
         for word in ["oneOf", "anyOf", "allOf", "not"] {
             let schema = json!({ "type": "object", "properties": {}, word: [] });
             assert!(matches!(FormSchema::new(&schema), Err(FormSchemaError::Combinator(_))), "{word}");
         }
-        for top in [json!({ "type": "string" }), json!([]), json!(true), json!({ "type": "object", "properties": 1 })] {
+        for top in [
+            json!({ "type": "string" }),
+            json!([]),
+            json!(true),
+            json!({ "type": "object", "properties": 1 }),
+        ] {
             assert_eq!(FormSchema::new(&top), Err(FormSchemaError::NotAnObject), "{top}");
         }
     }
@@ -192,7 +205,8 @@ mod tests {
     #[test]
     fn the_property_bound_holds_at_its_edge() {
         let schema = |n: usize| {
-            let properties: Map<String, Value> = (0..n).map(|i| (format!("p{i}"), json!({ "type": "string" }))).collect();
+            let properties: Map<String, Value> =
+                (0..n).map(|i| (format!("p{i}"), json!({ "type": "string" }))).collect();
             json!({ "type": "object", "properties": properties })
         };
         assert!(FormSchema::new(&schema(MAX_FORM_PROPERTIES)).is_ok());

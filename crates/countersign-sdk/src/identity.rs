@@ -83,7 +83,8 @@ impl Principal {
 
     /// Whether it may decide elicitations. Only people: an agent or a service never does, whatever its roles say.
     pub fn may_decide(&self) -> bool {
-        self.kind == PrincipalKind::User && self.roles.iter().any(|r| matches!(r, Role::Approver | Role::Admin))
+        self.kind == PrincipalKind::User
+            && self.roles.iter().any(|r| matches!(r, Role::Approver | Role::Admin))
     }
 
     /// Whether it may call tools at all.
@@ -101,7 +102,8 @@ macro_rules! text_id {
         impl $name {
             /// Parses an id: visible ASCII, 1 to 200 bytes.
             pub fn parse(text: &str) -> Result<Self, IdError> {
-                let fits = (1..=MAX_ID_BYTES).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_graphic());
+                let fits =
+                    (1..=MAX_ID_BYTES).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_graphic());
                 if fits { Ok(Self(text.into())) } else { Err(IdError(text.chars().take(40).collect())) }
             }
 

@@ -89,7 +89,10 @@ impl PartialEq<str> for ToolPath {
 
 fn check(text: &str) -> Result<(), PathError> {
     if text.is_empty() {
-        return Err(refuse("A tool path is empty; write namespace.resource.verb, such as \"github.issues.list\".", None));
+        return Err(refuse(
+            "A tool path is empty; write namespace.resource.verb, such as \"github.issues.list\".",
+            None,
+        ));
     }
     if text.len() > MAX_PATH_BYTES {
         return Err(refuse(

@@ -77,7 +77,9 @@ pub enum PluginError {
         missing: &'static str,
     },
     /// A tool that names a provider the plugin does not declare.
-    #[error("tool \"{path}\" uses the auth provider \"{provider}\", which the plugin does not declare; add .auth(AuthProvider::…(\"{provider}\"))")]
+    #[error(
+        "tool \"{path}\" uses the auth provider \"{provider}\", which the plugin does not declare; add .auth(AuthProvider::…(\"{provider}\"))"
+    )]
     UndeclaredProvider {
         /// The tool.
         path: String,

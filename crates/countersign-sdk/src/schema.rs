@@ -100,7 +100,9 @@ impl Schema {
             return Ok(());
         }
         let violations = self.validator.iter_errors(value).take(MAX_VIOLATIONS);
-        Err(violations.map(|e| Violation { at: e.instance_path().to_string(), problem: shortened(&e.to_string()) }).collect())
+        Err(violations
+            .map(|e| Violation { at: e.instance_path().to_string(), problem: shortened(&e.to_string()) })
+            .collect())
     }
 
     fn compile<T: JsonSchema>(json: Value, unknown: UnknownProperties) -> Result<Self, SchemaError> {
@@ -147,7 +149,9 @@ fn is_flattened(schema: &Value) -> bool {
     match schema {
         Value::Object(map) => {
             let combined = ["allOf", "anyOf", "oneOf", "$ref"].iter().any(|w| map.contains_key(*w));
-            map.contains_key("allOf") || (combined && map.contains_key("properties")) || map.values().any(is_flattened)
+            map.contains_key("allOf")
+                || (combined && map.contains_key("properties"))
+                || map.values().any(is_flattened)
         }
         Value::Array(items) => items.iter().any(is_flattened),
         _ => false,
@@ -161,7 +165,9 @@ fn close_plain(schema: &mut Value) {
             if map.get("type") == Some(&json!("object")) && !map.contains_key("patternProperties") {
                 map.entry("additionalProperties").or_insert(json!(false));
             }
-            map.iter_mut().filter(|(k, _)| !matches!(k.as_str(), "default" | "const" | "enum")).for_each(|(_, v)| close_plain(v));
+            map.iter_mut()
+                .filter(|(k, _)| !matches!(k.as_str(), "default" | "const" | "enum"))
+                .for_each(|(_, v)| close_plain(v));
         }
         Value::Array(items) => items.iter_mut().for_each(close_plain),
         _ => {}
@@ -169,9 +175,13 @@ fn close_plain(schema: &mut Value) {
 }
 
 fn strip(schema: &Value, value: &mut Value) {
-    let takes_more = ["additionalProperties", "patternProperties", "oneOf", "anyOf", "allOf"].iter().any(|w| schema.get(w).is_some());
+    let takes_more = ["additionalProperties", "patternProperties", "oneOf", "anyOf", "allOf"]
+        .iter()
+        .any(|w| schema.get(w).is_some());
     match (schema.get("properties"), value) {
-        (Some(Value::Object(known)), Value::Object(given)) => given.retain(|name, _| known.contains_key(name)),
+        (Some(Value::Object(known)), Value::Object(given)) => {
+            given.retain(|name, _| known.contains_key(name))
+        }
         (None, Value::Object(given)) if !takes_more => given.clear(),
         _ => {}
     }
@@ -284,9 +294,13 @@ mod tests {
 
     #[test]
     fn every_violation_is_reported_at_once() {
-        let violations = input().admit(json!({ "state": 1, "page": { "limit": -1 }, "extra": true })).unwrap_err();
+        let violations =
+            input().admit(json!({ "state": 1, "page": { "limit": -1 }, "extra": true })).unwrap_err();
         let places: Vec<&str> = violations.iter().map(|v| v.at.as_str()).collect();
-        assert!(places.contains(&"/state") && places.contains(&"/page/limit") && violations.len() >= 4, "{violations:?}");
+        assert!(
+            places.contains(&"/state") && places.contains(&"/page/limit") && violations.len() >= 4,
+            "{violations:?}"
+        );
         let text = violations.iter().map(ToString::to_string).collect::<String>();
         assert!(text.contains("extra") && text.contains("owner"), "{text}");
     }

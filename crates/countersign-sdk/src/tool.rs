@@ -53,7 +53,10 @@ pub struct Definition {
 
 impl Tool {
     /// Starts a tool. The path is checked when the tool is registered.
-    #[expect(clippy::new_ret_no_self, reason = "the seed's name for starting a definition; a tool exists once it has a handler")]
+    #[expect(
+        clippy::new_ret_no_self,
+        reason = "the seed's name for starting a definition; a tool exists once it has a handler"
+    )]
     pub fn new(path: impl Into<String>) -> ToolBuilder<Safe> {
         let definition = Definition {
             path: path.into(),
@@ -103,7 +106,12 @@ impl Tool {
     }
 
     /// Runs the handler. Only the kernel has a [`Permit`] to offer.
-    pub fn run(&self, ctx: Ctx, permit: Permit, input: Value) -> BoxFuture<'static, Result<Value, ToolError>> {
+    pub fn run(
+        &self,
+        ctx: Ctx,
+        permit: Permit,
+        input: Value,
+    ) -> BoxFuture<'static, Result<Value, ToolError>> {
         (self.handler)(ctx, permit, input)
     }
 }
@@ -196,7 +204,10 @@ impl<Class> ToolBuilder<Class> {
 
 impl ToolBuilder<Safe> {
     /// Declares the tool destructive. `message` is what the person reads; it is made from the checked input.
-    pub fn destructive<I>(mut self, message: impl Fn(&I) -> String + Send + Sync + 'static) -> ToolBuilder<Destructive<I>> {
+    pub fn destructive<I>(
+        mut self,
+        message: impl Fn(&I) -> String + Send + Sync + 'static,
+    ) -> ToolBuilder<Destructive<I>> {
         self.definition.effects.destructive = true;
         ToolBuilder {
             definition: self.definition,
@@ -213,10 +224,11 @@ impl ToolBuilder<Safe> {
         F: Fn(Ctx, I) -> Fut + Send + Sync + 'static,
         Fut: Future<Output = Result<O, ToolError>> + Send + 'static,
     {
-        let erased: Arc<Handler> = Arc::new(move |ctx, _permit, input| match serde_json::from_value::<I>(input) {
-            Ok(input) => handler(ctx, input).map(serialised).boxed(),
-            Err(cause) => async move { Err(unreadable(&cause)) }.boxed(),
-        });
+        let erased: Arc<Handler> =
+            Arc::new(move |ctx, _permit, input| match serde_json::from_value::<I>(input) {
+                Ok(input) => handler(ctx, input).map(serialised).boxed(),
+                Err(cause) => async move { Err(unreadable(&cause)) }.boxed(),
+            });
         self.finish::<I, O>(None, erased)
     }
 }
@@ -234,7 +246,10 @@ where
     {
         let erased: Arc<Handler> = Arc::new(move |ctx, permit, input| {
             let Some(authority) = permit.authority else {
-                return async { Err(ToolError::denied("This tool is destructive and nobody approved the call.")) }.boxed();
+                return async {
+                    Err(ToolError::denied("This tool is destructive and nobody approved the call."))
+                }
+                .boxed();
             };
             match serde_json::from_value::<I>(input) {
                 Ok(input) => handler(ctx, Approved::new(input, authority)).map(serialised).boxed(),
@@ -246,7 +261,8 @@ where
             let input: I = serde_json::from_value(input.clone()).map_err(|e| unreadable(&e))?;
             Ok(ask(&input))
         });
-        ToolBuilder { definition: self.definition, unknown: self.unknown, class: Safe }.finish::<I, O>(Some(message), erased)
+        ToolBuilder { definition: self.definition, unknown: self.unknown, class: Safe }
+            .finish::<I, O>(Some(message), erased)
     }
 }
 

@@ -1,8 +1,9 @@
 //! Tools, plugins, forms and schemas as their authors meet them.
 
 use countersign_sdk::{
-    Approval, AskKind, AskReply, Approved, AuthKind, AuthProvider, Ctx, ElicitationResponse, Form, FormSchema,
-    FormSchemaError, FreeText, Outcome, Plugin, Question, Remember, Schema, Tool, ToolError, ToolErrorCode, UnknownProperties,
+    Approval, Approved, AskKind, AskReply, AuthKind, AuthProvider, Ctx, ElicitationResponse, Form,
+    FormSchema, FormSchemaError, FreeText, Outcome, Plugin, Question, Remember, Schema, Tool, ToolError,
+    ToolErrorCode, UnknownProperties,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -41,7 +42,10 @@ fn the_message_is_made_from_checked_input_with_its_defaults() {
     let tool = deletes();
     let admitted = tool.admit(json!({ "id": 7 })).unwrap();
     assert_eq!(tool.message(&admitted).unwrap().unwrap(), "Delete 7 (draft)?");
-    assert!(tool.message(&json!({ "id": "seven" })).unwrap().is_err(), "input that was not checked makes no message");
+    assert!(
+        tool.message(&json!({ "id": "seven" })).unwrap().is_err(),
+        "input that was not checked makes no message"
+    );
 }
 
 #[test]
@@ -59,7 +63,8 @@ fn the_builders_order_does_not_matter() {
 
 #[test]
 fn a_bad_path_is_kept_as_it_was_written_and_reported_at_registration() {
-    let tool = Tool::new("Notes.Delete").handler(async |_: Ctx, _: Nothing| -> Result<u64, ToolError> { Ok(1) });
+    let tool =
+        Tool::new("Notes.Delete").handler(async |_: Ctx, _: Nothing| -> Result<u64, ToolError> { Ok(1) });
     assert_eq!(tool.definition().path, "Notes.Delete");
     assert_eq!(tool.path().unwrap_err().suggestion(), Some("notes.delete"));
     let plugin = Plugin::new("notes", "Notes", "Notes.").tool(tool);
@@ -68,7 +73,10 @@ fn a_bad_path_is_kept_as_it_was_written_and_reported_at_registration() {
 
 #[test]
 fn a_type_that_is_no_object_cannot_be_a_tools_input() {
-    let tool = Tool::new("a.b").name("N").describe("D").handler(async |_: Ctx, n: u64| -> Result<u64, ToolError> { Ok(n) });
+    let tool = Tool::new("a.b")
+        .name("N")
+        .describe("D")
+        .handler(async |_: Ctx, n: u64| -> Result<u64, ToolError> { Ok(n) });
     assert!(tool.input_schema().is_err());
     assert!(tool.admit(json!(1)).is_err(), "what cannot be checked is refused");
     let errors = Plugin::new("a", "A", "A.").tool(tool).check().unwrap_err();
@@ -123,7 +131,10 @@ fn providers_have_scopes_only_where_scopes_mean_something() {
 #[test]
 fn an_approval_is_true_only_on_an_explicit_yes() {
     let yes = Approval::new("Sure?").answer(reply(Outcome::Approved, Some(json!({ "a": 1 })))).unwrap();
-    assert_eq!(yes, ElicitationResponse { execution_id: "exec_1".into(), approved: true, data: Some(json!({ "a": 1 })) });
+    assert_eq!(
+        yes,
+        ElicitationResponse { execution_id: "exec_1".into(), approved: true, data: Some(json!({ "a": 1 })) }
+    );
     for no in EVERY_NO {
         assert!(!Approval::new("Sure?").answer(reply(no, None)).unwrap().approved);
     }
@@ -169,15 +180,15 @@ struct Choices {
 #[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 enum Colour {
-    #[expect(dead_code, reason = "only its schema is looked at")]
     Red,
-    #[expect(dead_code, reason = "only its schema is looked at")]
     Blue,
 }
 
 #[test]
 fn enums_options_and_booleans_become_fields_that_every_client_can_show() {
-    let AskKind::Form { schema } = Form::<Choices>::new("Which?").request().unwrap().kind else { panic!("a form") };
+    let AskKind::Form { schema } = Form::<Choices>::new("Which?").request().unwrap().kind else {
+        panic!("a form")
+    };
     let fields = &schema.as_value()["properties"];
     assert_eq!(fields["colour"]["enum"], json!(["red", "blue"]));
     assert_eq!(fields["maybe"]["type"], "integer");
@@ -205,7 +216,8 @@ fn a_type_that_no_client_can_show_is_refused_where_it_is_asked() {
 fn a_form_without_a_schema_is_one_text() {
     let request = Form::text("Why?").request().unwrap();
     assert_eq!(request.kind, AskKind::Form { schema: FormSchema::free_text() });
-    let text = Form::text("Why?").answer(reply(Outcome::Approved, Some(json!({ "response": "So." })))).unwrap();
+    let text =
+        Form::text("Why?").answer(reply(Outcome::Approved, Some(json!({ "response": "So." })))).unwrap();
     assert_eq!(text, Some(FreeText { response: "So.".into() }));
 }
 

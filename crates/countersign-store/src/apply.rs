@@ -12,7 +12,7 @@ use countersign_core::audit::AuditRecord;
 use countersign_core::digest::Digest;
 use countersign_core::ids::{ElicitationId, ExecutionId, TokenId};
 use countersign_kernel::ports::{ExecutionRow, SessionRow, StoreError};
-use rusqlite::{Connection, OptionalExtension as _, Row, Statement, params};
+use rusqlite::{Connection, OptionalExtension as _, PrepFlags, Row, Statement, params};
 
 use crate::fault::Fault;
 use crate::rows::{self, Blob, Body, Stored as _, kind_text, millis, session_sum, status_letter};
@@ -33,7 +33,8 @@ impl Head {
 
     /// The head as it is stored.
     pub(crate) fn read(connection: &Connection) -> Result<Self, Fault> {
-        let mut newest = connection.prepare_cached("SELECT seq, entry, prev, hash FROM audit ORDER BY seq DESC LIMIT 1")?;
+        let mut newest = connection
+            .prepare_cached("SELECT seq, entry, prev, hash FROM audit ORDER BY seq DESC LIMIT 1")?;
         let mut found = newest.query([])?;
         let record = found.next()?.map(rows::audit_record).transpose()?;
         Ok(record.map_or(Self::START, |record| Self { seq: record.seq, hash: record.hash }))
@@ -58,7 +59,7 @@ macro_rules! statements {
         impl<'c> Statements<'c> {
             /// Prepares them.
             pub(crate) fn prepare(connection: &'c Connection) -> rusqlite::Result<Self> {
-                Ok(Self { $($name: connection.prepare($sql)?,)* })
+                Ok(Self { $($name: lasting(connection, $sql)?,)* })
             }
         }
     };
@@ -124,7 +125,12 @@ impl Statements<'_> {
     }
 
     /// Makes the change that [`Self::check`] let through.
-    pub(crate) fn write(&mut self, staged: &Staged, place: Option<&Place>, head: &mut Head) -> Result<(), Fault> {
+    pub(crate) fn write(
+        &mut self,
+        staged: &Staged,
+        place: Option<&Place>,
+        head: &mut Head,
+    ) -> Result<(), Fault> {
         if let Some(journal) = &staged.journal {
             self.write_journal(journal, place)?;
         }
@@ -141,7 +147,8 @@ impl Statements<'_> {
         }
         for entry in &staged.audit {
             let record = AuditRecord::chained(head.seq, head.hash, entry);
-            let record = record.map_err(|e| Fault::unreadable(format!("an audit entry cannot be stored: {e}")))?;
+            let record =
+                record.map_err(|e| Fault::unreadable(format!("an audit entry cannot be stored: {e}")))?;
             let AuditRecord { seq, entry, prev, hash } = &record;
             self.insert_audit.execute(params![integer(*seq), entry, prev.as_bytes(), hash.as_bytes()])?;
             *head = Head { seq: *seq, hash: *hash };
@@ -161,7 +168,8 @@ impl Statements<'_> {
             return refuse(StoreError::Conflict { expected: journal.expected, actual });
         }
         if let (None, ExecutionRow { key: Some(key), requester, .. }) = (&found, &journal.row) {
-            let holder: Option<Blob> = self.find_key.query_row([requester.as_str(), key], first).optional()?;
+            let holder: Option<Blob> =
+                self.find_key.query_row([requester.as_str(), key], first).optional()?;
             if let Some(holder) = holder {
                 return refuse(StoreError::KeyTaken(ExecutionId::of_blob(holder)));
             }
@@ -250,7 +258,9 @@ impl Statements<'_> {
     /// Whether it was open.
     fn decide(&mut self, execution: i64, id: &Blob, decision: &Body) -> Result<bool, Fault> {
         let read = |row: &Row<'_>| Ok((row.get::<_, i64>(0)?, row.get::<_, i64>(1)?));
-        let Some((no, asked_at)) = self.find_elicitation.query_row(params![id, execution], read).optional()? else {
+        let Some((no, asked_at)) =
+            self.find_elicitation.query_row(params![id, execution], read).optional()?
+        else {
             return Ok(false);
         };
         if self.close_elicitation.execute(params![asked_at, id])? == 0 {
@@ -264,7 +274,8 @@ impl Statements<'_> {
         match grant {
             StagedGrant::Give { id, session, token, expires_at, uses_left, body } => {
                 let session = session.as_str();
-                self.give_grant.execute(params![id, session, token, expires_at, uses_left, body.text, body.sum])?;
+                self.give_grant
+                    .execute(params![id, session, token, expires_at, uses_left, body.text, body.sum])?;
             }
             StagedGrant::Use { blob, .. } => {
                 self.check_grant(grant)?;
@@ -291,6 +302,12 @@ impl Statements<'_> {
         }
         Ok(())
     }
+}
+
+/// A statement for the life of the connection. SQLite is told so, else it spends the memory it keeps ready for running
+/// statements on keeping this one.
+pub(crate) fn lasting<'c>(connection: &'c Connection, sql: &str) -> rusqlite::Result<Statement<'c>> {
+    connection.prepare_with_flags(sql, PrepFlags::SQLITE_PREPARE_PERSISTENT)
 }
 
 fn refuse<T>(error: StoreError) -> Result<T, Fault> {

@@ -111,9 +111,21 @@ mod tests {
     fn whatever_is_not_one_of_ours_is_refused() {
         let good = text(List::Executions, (Timestamp::from_millis(1), [1; 16]));
         assert_eq!(parse(List::Elicitations, &good), None, "of another list");
-        for bad in ["", "x", &good[1..], &good[..48], &format!("{good}0"), &good.replace('0', "+"), &good.replace('0', "é")] {
+        for bad in [
+            "",
+            "x",
+            &good[1..],
+            &good[..48],
+            &format!("{good}0"),
+            &good.replace('0', "+"),
+            &good.replace('0', "é"),
+        ] {
             assert_eq!(parse(List::Executions, bad), None, "{bad}");
         }
-        assert_eq!(parse(List::Executions, &format!("x{}", "f".repeat(48))), None, "a time that no row can have");
+        assert_eq!(
+            parse(List::Executions, &format!("x{}", "f".repeat(48))),
+            None,
+            "a time that no row can have"
+        );
     }
 }

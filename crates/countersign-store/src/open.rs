@@ -292,7 +292,8 @@ fn check(connection: &Connection, file: &Path) -> Result<(), OpenError> {
 fn check_audit(connection: &Connection, file: &Path) -> Result<Head, OpenError> {
     let corrupt = |problem: String| OpenError::Corrupt { file: file.to_owned(), problem };
     let tail = || -> Result<Vec<audit::AuditRecord>, Fault> {
-        let mut newest = connection.prepare("SELECT seq, entry, prev, hash FROM audit ORDER BY seq DESC LIMIT 2")?;
+        let mut newest =
+            connection.prepare("SELECT seq, entry, prev, hash FROM audit ORDER BY seq DESC LIMIT 2")?;
         newest.query_and_then([], rows::audit_record)?.collect()
     };
     let mut records = tail().map_err(|fault| match fault {

@@ -17,7 +17,8 @@ use countersign_core::grant::Grant;
 use countersign_core::ids::{ElicitationId, ExecutionId};
 use countersign_core::time::Timestamp;
 use countersign_kernel::ports::{
-    ElicitationFilter, ElicitationRow, ExecutionFilter, ExecutionRow, Listing, SessionRow, StoreError, TokenRow,
+    ElicitationFilter, ElicitationRow, ExecutionFilter, ExecutionRow, Listing, SessionRow, StoreError,
+    TokenRow,
 };
 use countersign_sdk::{PrincipalId, SessionId};
 use rusqlite::{Connection, OpenFlags, Params, Row, params};
@@ -40,17 +41,20 @@ pub(crate) const SHORT: u64 = 64;
 pub(crate) struct Readers {
     file: PathBuf,
     idle: Mutex<Vec<Connection>>,
-    lists: Semaphore,
+    lists: Arc<Semaphore>,
 }
 
 impl Readers {
     /// Connections to this file, opened when they are needed.
     pub(crate) fn new(file: PathBuf) -> Self {
-        Self { file, idle: Mutex::new(Vec::new()), lists: Semaphore::new(LISTS) }
+        Self { file, idle: Mutex::new(Vec::new()), lists: Arc::new(Semaphore::new(LISTS)) }
     }
 
     /// Runs a point read here and now.
-    pub(crate) fn point<T>(&self, read: impl FnOnce(&Connection) -> Result<T, Fault>) -> Result<T, StoreError> {
+    pub(crate) fn point<T>(
+        &self,
+        read: impl FnOnce(&Connection) -> Result<T, Fault>,
+    ) -> Result<T, StoreError> {
         let connection = match self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop() {
             Some(connection) => connection,
             None => self.connect().map_err(|e| StoreError::from(Fault::from(e)))?,
@@ -70,9 +74,14 @@ impl Readers {
         self: &Arc<Self>,
         read: impl FnOnce(&Connection) -> Result<T, Fault> + Send + 'static,
     ) -> Result<T, StoreError> {
-        let _turn = self.lists.acquire().await.map_err(|_| StoreError::Unavailable(Box::new(Closed)))?;
+        let turn = Arc::clone(&self.lists).acquire_owned().await;
+        let turn = turn.map_err(|_| StoreError::Unavailable(Box::new(Closed)))?;
         let readers = Arc::clone(self);
-        let task = tokio::task::spawn_blocking(move || readers.point(read));
+        let task = tokio::task::spawn_blocking(move || {
+            // Given up when the read ends, which may be after its caller stopped waiting.
+            let _turn = turn;
+            readers.point(read)
+        });
         task.await.unwrap_or_else(|error| Err(StoreError::Unavailable(Box::new(error))))
     }
 
@@ -103,14 +112,22 @@ pub(crate) fn journal(db: &Connection, id: ExecutionId, most: u64) -> Result<Opt
         events.push(rows::event(row, 1, blob)?);
     }
     if events.len() as u64 != version {
-        return Err(Fault::unreadable(format!("the journal of {id} has {} of {version} events", events.len())));
+        return Err(Fault::unreadable(format!(
+            "the journal of {id} has {} of {version} events",
+            events.len()
+        )));
     }
     Ok(Some(events))
 }
 
 /// One execution.
 pub(crate) fn execution(db: &Connection, id: ExecutionId) -> Result<Option<ExecutionRow>, Fault> {
-    one(db, &format!("SELECT {EXECUTION_COLUMNS} FROM executions x WHERE id = ?1"), [id.blob()], rows::execution_row)
+    one(
+        db,
+        &format!("SELECT {EXECUTION_COLUMNS} FROM executions x WHERE id = ?1"),
+        [id.blob()],
+        rows::execution_row,
+    )
 }
 
 /// Executions, newest first.
@@ -150,7 +167,11 @@ fn execution_conditions(filter: &ExecutionFilter) -> Vec<String> {
 }
 
 /// The execution under a requester's key.
-pub(crate) fn by_key(db: &Connection, requester: &PrincipalId, key: &str) -> Result<Option<ExecutionId>, Fault> {
+pub(crate) fn by_key(
+    db: &Connection,
+    requester: &PrincipalId,
+    key: &str,
+) -> Result<Option<ExecutionId>, Fault> {
     let sql = "SELECT id FROM executions WHERE requester = ?1 AND key = ?2";
     one(db, sql, [requester.as_str(), key], |row| rows::id(row, 0))
 }
@@ -168,7 +189,8 @@ pub(crate) fn elicitations(
     window: &Window,
 ) -> Result<Listing<ElicitationRow>, Fault> {
     let sql = elicitations_sql(filter);
-    let (execution, digest) = (filter.execution.map(|id| id.blob()), filter.digest.map(|digest| *digest.as_bytes()));
+    let (execution, digest) =
+        (filter.execution.map(|id| id.blob()), filter.digest.map(|digest| *digest.as_bytes()));
     let params = params![window.start.at, window.start.id, window.rows(), execution, digest];
     let items = all(db, &sql, params, rows::elicitation_row)?;
     Ok(window.listing(items, |row| (row.asked_at, row.elicitation.id.blob())))
@@ -188,7 +210,9 @@ fn elicitations_sql(filter: &ElicitationFilter) -> String {
     };
     let digest = if filter.digest.is_some() { "e.digest = ?5" } else { "?5 IS NULL" };
     let (place, from, open) = match filter {
-        ElicitationFilter { open_only: true, execution: None, digest: None } => ("o", OPEN_ELICITATIONS, "TRUE"),
+        ElicitationFilter { open_only: true, execution: None, digest: None } => {
+            ("o", OPEN_ELICITATIONS, "TRUE")
+        }
         ElicitationFilter { open_only: true, .. } => ("e", ELICITATIONS, "d.elicitation IS NULL"),
         ElicitationFilter { open_only: false, .. } => ("e", ELICITATIONS, "TRUE"),
     };
@@ -224,7 +248,12 @@ pub(crate) fn grants(db: &Connection, session: &SessionId) -> Result<Vec<Grant>,
 
 /// One session.
 pub(crate) fn session(db: &Connection, id: &SessionId) -> Result<Option<SessionRow>, Fault> {
-    one(db, "SELECT id, principal, client, opened_at, sum FROM sessions WHERE id = ?1", [id.as_str()], rows::session)
+    one(
+        db,
+        "SELECT id, principal, client, opened_at, sum FROM sessions WHERE id = ?1",
+        [id.as_str()],
+        rows::session,
+    )
 }
 
 /// The token with this hash.
@@ -281,7 +310,8 @@ mod tests {
         crate::schema::migrate(&mut db).unwrap();
         let mut explain = db.prepare(&format!("EXPLAIN QUERY PLAN {sql}")).unwrap();
         let nulls = vec![None::<i64>; parameters];
-        let steps = explain.query_map(rusqlite::params_from_iter(nulls), |row| row.get::<_, String>(3)).unwrap();
+        let steps =
+            explain.query_map(rusqlite::params_from_iter(nulls), |row| row.get::<_, String>(3)).unwrap();
         steps.map(Result::unwrap).collect::<Vec<_>>().join("; ")
     }
 

@@ -100,7 +100,8 @@ pub(crate) struct Body {
 impl Body {
     /// The value's stored form, good only in its [`place`].
     pub(crate) fn of(value: &impl Serialize, place: i64) -> Result<Self, StoreError> {
-        let text = serde_json::to_string(value).map_err(|e| StoreError::Corrupt(format!("cannot be stored: {e}")))?;
+        let text = serde_json::to_string(value)
+            .map_err(|e| StoreError::Corrupt(format!("cannot be stored: {e}")))?;
         Ok(Self { sum: checksum(text.as_bytes(), place), text })
     }
 }
@@ -150,7 +151,9 @@ pub(crate) fn timestamp(ms: i64) -> Result<Timestamp, Fault> {
     if ms == i64::MAX {
         return Ok(Timestamp::from_millis(u64::MAX));
     }
-    u64::try_from(ms).map(Timestamp::from_millis).map_err(|_| Fault::unreadable(format!("{ms} is no point in time")))
+    u64::try_from(ms)
+        .map(Timestamp::from_millis)
+        .map_err(|_| Fault::unreadable(format!("{ms} is no point in time")))
 }
 
 /// The stored word for a kind.
@@ -181,7 +184,11 @@ fn body<T: DeserializeOwned>(row: &Row<'_>, column: usize, place: i64, what: &st
 }
 
 fn holds(unchanged: bool, what: &str) -> Result<(), Fault> {
-    if unchanged { Ok(()) } else { Err(Fault::unreadable(format!("{what} was changed since it was written"))) }
+    if unchanged {
+        Ok(())
+    } else {
+        Err(Fault::unreadable(format!("{what} was changed since it was written")))
+    }
 }
 
 /// An id from its column.
@@ -233,12 +240,23 @@ pub(crate) fn elicitation_row(row: &Row<'_>) -> Result<ElicitationRow, Fault> {
     let (asked_at, expires_at): (i64, i64) = (row.get(4)?, row.get(5)?);
     let elicitation: Elicitation = body(row, 0, place(execution.blob(), asked_at), "an elicitation")?;
     let digest: [u8; 32] = row.get(6)?;
-    holds((expires_at, &digest) == (millis(elicitation.expires_at), elicitation.digest.as_bytes()), "an elicitation")?;
+    holds(
+        (expires_at, &digest) == (millis(elicitation.expires_at), elicitation.digest.as_bytes()),
+        "an elicitation",
+    )?;
     let decided = optional_text(row, 2)?.is_some();
     let open = if decided { None } else { Some(expires_at) };
     holds(row.get::<_, Option<i64>>(7)? == open, "an elicitation")?;
-    let decision = decided.then(|| body(row, 2, place(elicitation.id.blob(), 0), "a decision")).transpose()?;
-    Ok(ElicitationRow { elicitation, execution, session, requester, asked_at: timestamp(asked_at)?, decision })
+    let decision =
+        decided.then(|| body(row, 2, place(elicitation.id.blob(), 0), "a decision")).transpose()?;
+    Ok(ElicitationRow {
+        elicitation,
+        execution,
+        session,
+        requester,
+        asked_at: timestamp(asked_at)?,
+        decision,
+    })
 }
 
 /// An execution's event, from `seq, body, sum`, beginning with a column.
@@ -311,13 +329,17 @@ fn digest(bytes: [u8; 32]) -> Result<Digest, Fault> {
 
 fn kind(text: &str) -> Result<Kind, Fault> {
     let all = [Kind::Call, Kind::Gate];
-    all.into_iter().find(|k| kind_text(*k) == text).ok_or_else(|| Fault::unreadable(format!("the kind {text:?}")))
+    all.into_iter()
+        .find(|k| kind_text(*k) == text)
+        .ok_or_else(|| Fault::unreadable(format!("the kind {text:?}")))
 }
 
 fn status(text: &str) -> Result<Status, Fault> {
     use Status::{Cancelled, Failed, InDoubt, Running, Succeeded, Waiting};
     let all = [Running, Waiting, InDoubt, Succeeded, Failed, Cancelled];
-    all.into_iter().find(|s| status_letter(*s) == text).ok_or_else(|| Fault::unreadable(format!("the status {text:?}")))
+    all.into_iter()
+        .find(|s| status_letter(*s) == text)
+        .ok_or_else(|| Fault::unreadable(format!("the status {text:?}")))
 }
 
 #[cfg(test)]

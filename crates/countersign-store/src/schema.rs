@@ -202,7 +202,10 @@ mod tests {
     #[test]
     fn a_migration_that_fails_leaves_the_version_before_it() {
         let mut db = Connection::open_in_memory().unwrap();
-        let broken = ["CREATE TABLE a (x INTEGER) STRICT;", "CREATE TABLE b (x INTEGER) STRICT; CREATE TABLE a (y TEXT);"];
+        let broken = [
+            "CREATE TABLE a (x INTEGER) STRICT;",
+            "CREATE TABLE b (x INTEGER) STRICT; CREATE TABLE a (y TEXT);",
+        ];
         assert!(run(&mut db, &broken).is_err());
         assert_eq!(version(&db), 1);
         let tables: i64 = db.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0)).unwrap();

@@ -5,7 +5,8 @@
 use countersign_core::audit::AuditEntry;
 use countersign_core::ids::GrantId;
 use countersign_kernel::ports::{
-    ElicitationRow, ExecutionRow, GrantWrite, JournalWrite, Requirement, SessionRow, StoreError, TokenWrite, Write,
+    ElicitationRow, ExecutionRow, GrantWrite, JournalWrite, Requirement, SessionRow, StoreError, TokenWrite,
+    Write,
 };
 use countersign_sdk::SessionId;
 
@@ -108,7 +109,10 @@ impl StagedJournal {
                 .zip(&events)
                 .map(|(seq, event)| Body::of(event, place(execution, seq)))
                 .collect::<Result<_, _>>()?,
-            opened: opened.iter().map(|asked| StagedElicitation::of(asked, &row)).collect::<Result<_, _>>()?,
+            opened: opened
+                .iter()
+                .map(|asked| StagedElicitation::of(asked, &row))
+                .collect::<Result<_, _>>()?,
             decided: decided
                 .iter()
                 .map(|(id, decision)| Ok((id.blob(), Body::of(decision, place(id.blob(), 0))?)))
@@ -123,7 +127,10 @@ impl StagedElicitation {
         // They are stored once, with the execution.
         if (asked.execution, &asked.session, &asked.requester) != (row.id, &row.session, &row.requester) {
             let id = asked.elicitation.id;
-            return Err(StoreError::Corrupt(format!("{id} names another execution, session or requester than {}", row.id)));
+            return Err(StoreError::Corrupt(format!(
+                "{id} names another execution, session or requester than {}",
+                row.id
+            )));
         }
         let id = asked.elicitation.id.blob();
         Ok(Self {

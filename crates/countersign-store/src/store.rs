@@ -13,8 +13,8 @@ use countersign_core::grant::Grant;
 use countersign_core::ids::{ElicitationId, ExecutionId};
 use countersign_core::time::Timestamp;
 use countersign_kernel::ports::{
-    Committed, ElicitationFilter, ElicitationRow, ExecutionFilter, ExecutionRow, Listing, Page, SessionRow, Store,
-    StoreError, TokenRow, Write,
+    Committed, ElicitationFilter, ElicitationRow, ExecutionFilter, ExecutionRow, Listing, Page, SessionRow,
+    Store, StoreError, TokenRow, Write,
 };
 use countersign_sdk::{PrincipalId, SessionId};
 
@@ -60,7 +60,10 @@ impl SqliteStore {
     /// What it has written so far.
     pub fn stats(&self) -> Stats {
         let shared = self.writer.shared();
-        Stats { commits: shared.commits.load(Ordering::Relaxed), commands: shared.commands.load(Ordering::Relaxed) }
+        Stats {
+            commits: shared.commits.load(Ordering::Relaxed),
+            commands: shared.commands.load(Ordering::Relaxed),
+        }
     }
 }
 
@@ -77,7 +80,11 @@ impl Store for SqliteStore {
     async fn journal(&self, id: ExecutionId) -> Result<Vec<Event>, StoreError> {
         match self.readers.point(|db| read::journal(db, id, SHORT))? {
             Some(events) => Ok(events),
-            None => self.readers.list(move |db| read::journal(db, id, u64::MAX)).await.map(Option::unwrap_or_default),
+            None => self
+                .readers
+                .list(move |db| read::journal(db, id, u64::MAX))
+                .await
+                .map(Option::unwrap_or_default),
         }
     }
 
@@ -85,7 +92,11 @@ impl Store for SqliteStore {
         self.readers.point(|db| read::execution(db, id))
     }
 
-    async fn executions(&self, filter: ExecutionFilter, page: Page) -> Result<Listing<ExecutionRow>, StoreError> {
+    async fn executions(
+        &self,
+        filter: ExecutionFilter,
+        page: Page,
+    ) -> Result<Listing<ExecutionRow>, StoreError> {
         let window = Window::of(List::Executions, &page)?;
         self.readers.list(move |db| read::executions(db, &filter, &window)).await
     }
@@ -98,12 +109,20 @@ impl Store for SqliteStore {
         self.readers.point(|db| read::elicitation(db, id))
     }
 
-    async fn elicitations(&self, filter: ElicitationFilter, page: Page) -> Result<Listing<ElicitationRow>, StoreError> {
+    async fn elicitations(
+        &self,
+        filter: ElicitationFilter,
+        page: Page,
+    ) -> Result<Listing<ElicitationRow>, StoreError> {
         let window = Window::of(List::Elicitations, &page)?;
         self.readers.list(move |db| read::elicitations(db, &filter, &window)).await
     }
 
-    async fn due(&self, now: Timestamp, limit: usize) -> Result<Vec<(ElicitationId, ExecutionId)>, StoreError> {
+    async fn due(
+        &self,
+        now: Timestamp,
+        limit: usize,
+    ) -> Result<Vec<(ElicitationId, ExecutionId)>, StoreError> {
         self.readers.list(move |db| read::due(db, now, limit)).await
     }
 

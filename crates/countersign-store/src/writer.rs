@@ -14,7 +14,7 @@ use countersign_kernel::ports::{Committed, StoreError};
 use rusqlite::{Connection, Statement};
 use tokio::sync::oneshot;
 
-use crate::apply::{Head, Statements};
+use crate::apply::{Head, Statements, lasting};
 use crate::fault::{Closed, Fault, StillFailing, TransactionFailed, damage, is_damage};
 use crate::staged::Staged;
 
@@ -153,8 +153,8 @@ impl<'c> Thread<'c> {
     fn new(connection: &'c Connection, head: Head, shared: &'c Shared) -> rusqlite::Result<Self> {
         Ok(Self {
             statements: Statements::prepare(connection)?,
-            begin: connection.prepare("BEGIN IMMEDIATE")?,
-            commit: connection.prepare("COMMIT")?,
+            begin: lasting(connection, "BEGIN IMMEDIATE")?,
+            commit: lasting(connection, "COMMIT")?,
             connection,
             shared,
             head: Some(head),
@@ -172,7 +172,10 @@ impl<'c> Thread<'c> {
             self.process(Vec::new());
         }
         if !self.unwritten.is_empty() {
-            tracing::error!(lost = self.unwritten.len(), "records of reads could not be written before the store closed");
+            tracing::error!(
+                lost = self.unwritten.len(),
+                "records of reads could not be written before the store closed"
+            );
         }
     }
 
@@ -296,8 +299,9 @@ impl<'c> Thread<'c> {
     }
 
     fn fail(&mut self, batch: Vec<Command>, error: rusqlite::Error) {
-        tracing::error!(%error, changes = batch.len(), "the store cannot write; nothing of the transaction was acknowledged");
-        self.shared.failing.store(true, Ordering::Release);
+        if !self.shared.failing.swap(true, Ordering::AcqRel) {
+            tracing::error!(%error, "the store cannot write; whoever waits is told, and nothing of it is kept");
+        }
         if is_damage(&error) {
             let damage = damage(&error);
             refuse_all(batch, &damage);
@@ -341,5 +345,105 @@ impl From<Fault> for Aborted {
             Fault::Refused(_) => Self::Untidy,
             Fault::Medium(error) => Self::Failed(error),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use countersign_core::audit::verify;
+    use countersign_core::digest::Digest;
+    use countersign_kernel::ports::{GrantWrite, Write};
+    use countersign_testkit::conformance::subject::{Subject, grants};
+
+    use super::*;
+    use crate::open::{Opened, SqliteOptions, open};
+    use crate::read;
+
+    type Waiting = oneshot::Receiver<Outcome>;
+
+    fn command(write: Write) -> (Command, Waiting) {
+        let (answer, waiting) = oneshot::channel();
+        (Command { staged: Staged::of(write).unwrap(), answer: Some(answer) }, waiting)
+    }
+
+    fn batch(writes: Vec<Write>) -> (Vec<Command>, Vec<Waiting>) {
+        writes.into_iter().map(command).unzip()
+    }
+
+    fn outcomes(waiting: Vec<Waiting>) -> Vec<Outcome> {
+        waiting.into_iter().map(|mut waiting| waiting.try_recv().expect("an answer")).collect()
+    }
+
+    fn opened() -> (tempfile::TempDir, Opened) {
+        let folder = tempfile::tempdir().unwrap();
+        let opened = open(folder.path(), &SqliteOptions::default()).unwrap();
+        (folder, opened)
+    }
+
+    #[test]
+    fn what_is_refused_in_a_transaction_leaves_its_neighbours_alone() {
+        let (_folder, Opened { connection, head, .. }) = opened();
+        let shared = Shared::default();
+        let mut thread = Thread::new(&connection, head, &shared).unwrap();
+        let (first, last) = (Subject::new(), Subject::new());
+        let grant = first.grant();
+        let twice = Write { grants: vec![GrantWrite::Give(grant.clone()); 2], ..Subject::new().start() };
+        let writes =
+            vec![first.start(), first.start(), twice, grants(vec![GrantWrite::Give(grant)]), last.start()];
+        let (commands, waiting) = batch(writes);
+        thread.process(commands);
+        let outcomes = outcomes(waiting);
+        assert!(matches!(outcomes[0], Ok(Committed { audit_seq: 1 })), "{outcomes:?}");
+        assert!(matches!(outcomes[1], Err(StoreError::Conflict { expected: 0, actual: 1 })), "{outcomes:?}");
+        assert!(matches!(outcomes[2], Err(StoreError::Corrupt(_))), "{outcomes:?}");
+        assert!(matches!(outcomes[3], Ok(Committed { audit_seq: 1 })), "{outcomes:?}");
+        assert!(matches!(outcomes[4], Ok(Committed { audit_seq: 2 })), "{outcomes:?}");
+        assert_eq!(shared.commits.load(Ordering::Relaxed), 1, "one transaction for all");
+        assert_eq!(shared.commands.load(Ordering::Relaxed), 3);
+        verify((0, Digest::ZERO), &read::audit(&connection, 0, 9).unwrap()).unwrap();
+        assert_eq!(Head::read(&connection).unwrap(), thread.head.unwrap());
+    }
+
+    #[test]
+    fn a_database_that_may_not_grow_fails_everybody_and_goes_on_when_it_may() {
+        let (_folder, Opened { connection, head, .. }) = opened();
+        let shared = Shared::default();
+        let mut thread = Thread::new(&connection, head, &shared).unwrap();
+        let limit = |pages: i64| {
+            connection.pragma_update_and_check(None, "max_page_count", pages, |_| Ok(())).unwrap();
+        };
+        limit(1);
+        let subjects: Vec<Subject> = (0..100).map(|_| Subject::new()).collect();
+        let (mut commands, waiting) = batch(subjects.iter().map(Subject::start).collect());
+        let soon = Subject::new();
+        commands.push(Command { staged: Staged::of(soon.start()).unwrap(), answer: None });
+        thread.process(commands);
+        for outcome in outcomes(waiting) {
+            assert!(matches!(outcome, Err(StoreError::Unavailable(_))), "{outcome:?}");
+        }
+        assert_eq!(read::audit(&connection, 0, 9).unwrap(), []);
+        assert_eq!(read::execution(&connection, subjects[0].id).unwrap(), None);
+        assert!(shared.failing.load(Ordering::Relaxed));
+
+        limit(1_000_000);
+        let (commands, waiting) = batch(vec![subjects[0].start()]);
+        thread.process(commands);
+        assert!(
+            matches!(outcomes(waiting)[0], Ok(Committed { audit_seq: 2 })),
+            "after what was accepted before it"
+        );
+        assert!(read::execution(&connection, soon.id).unwrap().is_some());
+        assert!(!shared.failing.load(Ordering::Relaxed));
+        verify((0, Digest::ZERO), &read::audit(&connection, 0, 9).unwrap()).unwrap();
+    }
+
+    #[test]
+    fn the_first_try_after_a_failure_needs_no_change_to_write() {
+        let (_folder, Opened { connection, head, .. }) = opened();
+        let shared = Shared::default();
+        let mut thread = Thread::new(&connection, head, &shared).unwrap();
+        shared.failing.store(true, Ordering::Relaxed);
+        thread.process(Vec::new());
+        assert!(!shared.failing.load(Ordering::Relaxed));
     }
 }

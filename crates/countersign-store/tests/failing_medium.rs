@@ -1,6 +1,8 @@
 //! Full disks and read-only ones. They need a small file system of their own, which takes the right to mount one; where
 //! that is missing these tests say so and pass, and `writer.rs` has one that makes do without.
 
+#![expect(clippy::unwrap_used, reason = "what a test cannot make or read fails it")]
+
 use std::fs;
 use std::path::Path;
 use std::process::Command;
@@ -174,7 +176,7 @@ fn a_disk_that_is_full_from_the_start_is_an_error_that_leaves_no_database() {
     let Some(disk) = Disk::mount("1m") else { return };
     fs::create_dir(disk.data()).unwrap();
     disk.fill();
-    let refused = SqliteStore::open(&disk.data()).err().expect("it is refused");
+    let refused = SqliteStore::open(&disk.data()).unwrap_err();
     assert!(!disk.data().join("countersign.db").exists(), "{refused}");
     disk.make_room();
     SqliteStore::open(&disk.data()).unwrap();
@@ -185,7 +187,7 @@ fn a_read_only_disk_is_refused_and_named() {
     let Some(disk) = Disk::mount("8m") else { return };
     drop(SqliteStore::open(&disk.data()).unwrap());
     disk.make_read_only();
-    let refused = SqliteStore::open(&disk.data()).err().expect("it is refused");
+    let refused = SqliteStore::open(&disk.data()).unwrap_err();
     let message = refused.to_string();
     assert!(matches!(refused, OpenError::Folder { .. }), "{refused:?}");
     assert!(message.contains("data") && message.to_lowercase().contains("read-only"), "{message}");
@@ -203,7 +205,7 @@ fn a_read_only_file_is_refused_and_named() {
         println!("skipped: root may write everything");
         return;
     }
-    let refused = SqliteStore::open(folder.path()).err().expect("it is refused");
+    let refused = SqliteStore::open(folder.path()).unwrap_err();
     assert!(matches!(refused, OpenError::ReadOnly { .. }), "{refused:?}");
     assert!(refused.to_string().contains("write access"), "{refused}");
 }

@@ -1,5 +1,7 @@
 //! Opening: who may, what is made, and what is refused with a message that says what to do.
 
+#![expect(clippy::unwrap_used, reason = "what a test cannot make or read fails it")]
+
 use std::fs;
 use std::path::Path;
 
@@ -10,7 +12,7 @@ use countersign_testkit::conformance::subject::Subject;
 use rusqlite::Connection;
 
 fn refusal(folder: &Path) -> OpenError {
-    SqliteStore::open(folder).err().expect("it is refused")
+    SqliteStore::open(folder).unwrap_err()
 }
 
 #[test]
@@ -18,7 +20,10 @@ fn a_folder_has_one_owner_at_a_time() {
     let folder = tempfile::tempdir().unwrap();
     let owner = SqliteStore::open(folder.path()).unwrap();
     let refused = refusal(folder.path());
-    assert!(matches!(refused, OpenError::InUse { pid: Some(pid), .. } if pid == std::process::id()), "{refused:?}");
+    assert!(
+        matches!(refused, OpenError::InUse { pid: Some(pid), .. } if pid == std::process::id()),
+        "{refused:?}"
+    );
     let message = refused.to_string();
     assert!(message.contains(&folder.path().display().to_string()), "{message}");
     assert!(message.contains(&format!("process {}", std::process::id())), "{message}");
@@ -69,7 +74,11 @@ async fn what_was_acknowledged_is_there_when_the_store_is_opened_again() {
     }
     let store = SqliteStore::open(folder.path()).unwrap();
     assert_eq!(store.journal(subject.id).await.unwrap(), [subject.started()]);
-    assert_eq!(store.journal(soon.id).await.unwrap(), [soon.started()], "dropping the store writes what is queued");
+    assert_eq!(
+        store.journal(soon.id).await.unwrap(),
+        [soon.started()],
+        "dropping the store writes what is queued"
+    );
     let before = store.audit(0, 9).await.unwrap().last().unwrap().seq;
     let after = store.commit(subject.append(1, Status::Failed, vec![subject.started()])).await.unwrap();
     assert_eq!(after.audit_seq, before + 1, "numbers go on");

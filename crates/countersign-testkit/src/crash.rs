@@ -146,7 +146,10 @@ fn bring_to_rest(world: &World, history: &History, scenario: &Scenario, report: 
         let mut found = violations(&world.disk, &world.ledger, history, Moment::AtRest).await;
         let effects = world.ledger.effects().len();
         if doubts == 0 && effects < scenario.effects {
-            found.push(format!("lost: {effects} of {} effects, and no doubt to account for it", scenario.effects));
+            found.push(format!(
+                "lost: {effects} of {} effects, and no doubt to account for it",
+                scenario.effects
+            ));
         }
         found
     })
@@ -170,7 +173,9 @@ async fn person_answers(gateway: &Gateway, history: &History, scenario: &Scenari
     for row in &rows.items {
         let Some(answer) = (scenario.person)(row) else { continue };
         let target = Target::Elicitation(row.elicitation.id);
-        if let Ok(receipt) = gateway.decide(Decide { target, by: ann(), channel: "test".into(), answer, comment: None }).await {
+        if let Ok(receipt) =
+            gateway.decide(Decide { target, by: ann(), channel: "test".into(), answer, comment: None }).await
+        {
             history.decided(&receipt);
         }
     }
@@ -190,6 +195,10 @@ async fn settle_doubts(gateway: &Gateway) -> usize {
 /// A runtime of its own: dropping it is the death of the process, at whatever await its tasks are.
 pub(crate) fn in_a_process<T>(life: impl Future<Output = T>) -> T {
     #[expect(clippy::expect_used, reason = "without a runtime there is no test")]
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().expect("a runtime");
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .start_paused(true)
+        .build()
+        .expect("a runtime");
     runtime.block_on(life)
 }

@@ -16,8 +16,8 @@ use countersign_core::grant::Grant;
 use countersign_core::ids::{ElicitationId, ExecutionId};
 use countersign_core::time::Timestamp;
 use countersign_kernel::ports::{
-    Committed, ElicitationFilter, ElicitationRow, ExecutionFilter, ExecutionRow, Listing, Page, SessionRow, Store,
-    StoreError, TokenRow, Write,
+    Committed, ElicitationFilter, ElicitationRow, ExecutionFilter, ExecutionRow, Listing, Page, SessionRow,
+    Store, StoreError, TokenRow, Write,
 };
 use countersign_sdk::{PrincipalId, SessionId};
 use tokio::sync::watch;
@@ -238,7 +238,11 @@ impl<S: Store + ?Sized> Store for FaultyStore<S> {
         self.alive()?.execution(id).await
     }
 
-    async fn executions(&self, filter: ExecutionFilter, page: Page) -> Result<Listing<ExecutionRow>, StoreError> {
+    async fn executions(
+        &self,
+        filter: ExecutionFilter,
+        page: Page,
+    ) -> Result<Listing<ExecutionRow>, StoreError> {
         self.alive()?.executions(filter, page).await
     }
 
@@ -250,11 +254,19 @@ impl<S: Store + ?Sized> Store for FaultyStore<S> {
         self.alive()?.elicitation(id).await
     }
 
-    async fn elicitations(&self, filter: ElicitationFilter, page: Page) -> Result<Listing<ElicitationRow>, StoreError> {
+    async fn elicitations(
+        &self,
+        filter: ElicitationFilter,
+        page: Page,
+    ) -> Result<Listing<ElicitationRow>, StoreError> {
         self.alive()?.elicitations(filter, page).await
     }
 
-    async fn due(&self, now: Timestamp, limit: usize) -> Result<Vec<(ElicitationId, ExecutionId)>, StoreError> {
+    async fn due(
+        &self,
+        now: Timestamp,
+        limit: usize,
+    ) -> Result<Vec<(ElicitationId, ExecutionId)>, StoreError> {
         self.alive()?.due(now, limit).await
     }
 

@@ -26,7 +26,12 @@ pub enum Moment {
 }
 
 /// Every violation found; empty is good.
-pub async fn violations(store: &dyn Store, ledger: &Ledger, history: &History, moment: Moment) -> Vec<String> {
+pub async fn violations(
+    store: &dyn Store,
+    ledger: &Ledger,
+    history: &History,
+    moment: Moment,
+) -> Vec<String> {
     let mut found = Found::default();
     let rows = all_executions(store).await;
     let mut journals = HashMap::new();
@@ -63,7 +68,11 @@ impl Found {
             Err(error) => return self.add("R8", row.id, &format!("its journal does not replay: {error}")),
         };
         if execution.status() != row.status {
-            self.add("R9", row.id, &format!("its row says {:?}, its journal {:?}", row.status, execution.status()));
+            self.add(
+                "R9",
+                row.id,
+                &format!("its row says {:?}, its journal {:?}", row.status, execution.status()),
+            );
         }
         if moment == Moment::AtRest && execution.status() == Status::Running {
             self.add("R9", row.id, &format!("at rest it is still running: next is {:?}", execution.next()));
@@ -86,7 +95,9 @@ impl Found {
                         self.add("R7", row.id, &format!("{elicitation} expired before its time"));
                     }
                 }
-                EventBody::CallSettled { outcome: CallOutcome::Failed(failure), .. } if failure.code == "diverged" => {
+                EventBody::CallSettled { outcome: CallOutcome::Failed(failure), .. }
+                    if failure.code == "diverged" =>
+                {
                     self.add("R8", row.id, "a replay diverged");
                 }
                 _ => {}
@@ -152,7 +163,11 @@ impl Found {
             let idempotent = may_repeat(journal);
             let allowed = if idempotent { usize::MAX } else { entries(journal) };
             if times > allowed {
-                self.add("R3", id, &format!("{tool} had the effect {what} {times} times on {allowed} leave(s)"));
+                self.add(
+                    "R3",
+                    id,
+                    &format!("{tool} had the effect {what} {times} times on {allowed} leave(s)"),
+                );
             }
             let step = what == "first" || what == "second";
             if !idempotent && step && times > 1 {
@@ -182,7 +197,11 @@ impl Found {
                 })
             });
             if !kept {
-                self.add("R5", execution, &format!("the acknowledged decision {outcome:?} on {elicitation} is gone"));
+                self.add(
+                    "R5",
+                    execution,
+                    &format!("the acknowledged decision {outcome:?} on {elicitation} is gone"),
+                );
             }
         }
         for execution in history.accepted() {
@@ -193,7 +212,11 @@ impl Found {
         for end in history.ends() {
             let Some(Ok(now)) = journals.get(&end.execution).map(Execution::replay) else { continue };
             if now.status() != end.status {
-                self.add("R5", end.execution, &format!("a caller was told {:?}, now it is {:?}", end.status, now.status()));
+                self.add(
+                    "R5",
+                    end.execution,
+                    &format!("a caller was told {:?}, now it is {:?}", end.status, now.status()),
+                );
             }
         }
     }
@@ -245,7 +268,9 @@ fn is_leave(body: &EventBody) -> bool {
 fn may_repeat(journal: &[Event]) -> bool {
     let harmless = |body: &EventBody| matches!(body, EventBody::CallIssued(c) if c.effects.idempotent || !c.effects.destructive);
     let destructive = |body: &EventBody| matches!(body, EventBody::CallIssued(c) if !c.effects.idempotent);
-    let yes = journal.iter().any(|e| matches!(&e.body, EventBody::Decided { decision, .. } if decision.outcome == Outcome::Approved));
+    let yes = journal.iter().any(
+        |e| matches!(&e.body, EventBody::Decided { decision, .. } if decision.outcome == Outcome::Approved),
+    );
     journal.iter().any(|e| harmless(&e.body)) && !(yes && journal.iter().any(|e| destructive(&e.body)))
 }
 

@@ -5,8 +5,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use countersign_kernel::ports::{Credentials, CredentialsError};
 use countersign_sdk::{
-    Approval, Approved, AuthProvider, Ctx, ElicitationResponse, ExposeSecret, Form, Plugin, Principal, Remember,
-    SecretString, Tool, ToolError, elicit,
+    Approval, Approved, AuthProvider, Ctx, ElicitationResponse, ExposeSecret, Form, Plugin, Principal,
+    Remember, SecretString, Tool, ToolError, elicit,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -79,7 +79,11 @@ pub struct Keyring(pub Vec<(&'static str, &'static str)>);
 
 #[async_trait]
 impl Credentials for Keyring {
-    async fn token(&self, provider: &AuthProvider, _: &Principal) -> Result<Option<SecretString>, CredentialsError> {
+    async fn token(
+        &self,
+        provider: &AuthProvider,
+        _: &Principal,
+    ) -> Result<Option<SecretString>, CredentialsError> {
         let found = self.0.iter().find(|(id, _)| *id == provider.id);
         Ok(found.map(|(_, token)| SecretString::from(*token)))
     }
@@ -89,9 +93,12 @@ impl Credentials for Keyring {
 pub fn plugin(ledger: &Ledger) -> Plugin {
     Plugin::new("lab", "Lab", "Tools for tests.")
         .auth(AuthProvider::oauth2("github").scopes(["repo"]))
-        .tool(Tool::new("lab.read").name("Read").describe("Gives back what it gets.").handler(
-            async |_: Ctx, input: What| -> Result<What, ToolError> { Ok(input) },
-        ))
+        .tool(
+            Tool::new("lab.read")
+                .name("Read")
+                .describe("Gives back what it gets.")
+                .handler(async |_: Ctx, input: What| -> Result<What, ToolError> { Ok(input) }),
+        )
         .tool(destroy("lab.destroy", ledger, Remember::Session))
         .tool(destroy("lab.destroy_each", ledger, Remember::Call))
         .tool(put(ledger))
@@ -181,22 +188,26 @@ fn form() -> Tool {
 
 fn confirm(ledger: &Ledger) -> Tool {
     let ledger = ledger.clone();
-    Tool::new("lab.confirm").name("Confirm").describe("Confirms, then acts.").handler(move |ctx: Ctx, _: Nothing| {
-        let ledger = ledger.clone();
-        async move {
-            let yes = ctx.confirm("Remove 5 completed todos? This cannot be undone.").await?;
-            if yes {
-                happen(&ctx, &ledger, "removed").await;
+    Tool::new("lab.confirm").name("Confirm").describe("Confirms, then acts.").handler(
+        move |ctx: Ctx, _: Nothing| {
+            let ledger = ledger.clone();
+            async move {
+                let yes = ctx.confirm("Remove 5 completed todos? This cannot be undone.").await?;
+                if yes {
+                    happen(&ctx, &ledger, "removed").await;
+                }
+                Ok::<_, ToolError>(Done { done: yes })
             }
-            Ok::<_, ToolError>(Done { done: yes })
-        }
-    })
+        },
+    )
 }
 
 fn asking(ledger: &Ledger) -> Tool {
     let ledger = ledger.clone();
-    Tool::new("lab.elicit").name("Elicit").describe("Asks as it is told, and gives back the answer it got.").handler(
-        move |ctx: Ctx, input: Asking| {
+    Tool::new("lab.elicit")
+        .name("Elicit")
+        .describe("Asks as it is told, and gives back the answer it got.")
+        .handler(move |ctx: Ctx, input: Asking| {
             let ledger = ledger.clone();
             async move {
                 let mut question = Approval::new("May I?");
@@ -215,8 +226,7 @@ fn asking(ledger: &Ledger) -> Tool {
                 }
                 Ok::<_, ToolError>(serde_json::to_value(answer)?)
             }
-        },
-    )
+        })
 }
 
 fn steps(ledger: &Ledger) -> Tool {
@@ -229,12 +239,22 @@ fn steps(ledger: &Ledger) -> Tool {
         .handler(move |ctx: Ctx, _: Approved<What>| {
             let ledger = ledger.clone();
             async move {
-                let first: u64 = ctx.step("first", async || { happen(&ctx, &ledger, "first").await; Ok(1) }).await?;
+                let first: u64 = ctx
+                    .step("first", async || {
+                        happen(&ctx, &ledger, "first").await;
+                        Ok(1)
+                    })
+                    .await?;
                 let go_on = ctx.confirm("Go on to the second step?").await?;
                 if !go_on {
                     return Ok(Done { done: false });
                 }
-                let second: u64 = ctx.step("second", async || { happen(&ctx, &ledger, "second").await; Ok(first + 1) }).await?;
+                let second: u64 = ctx
+                    .step("second", async || {
+                        happen(&ctx, &ledger, "second").await;
+                        Ok(first + 1)
+                    })
+                    .await?;
                 Ok::<_, ToolError>(Done { done: second == 2 })
             }
         })
@@ -242,17 +262,19 @@ fn steps(ledger: &Ledger) -> Tool {
 
 fn two_questions(ledger: &Ledger) -> Tool {
     let ledger = ledger.clone();
-    Tool::new("lab.two").name("Two").describe("Asks two questions at once.").handler(move |ctx: Ctx, _: Nothing| {
-        let ledger = ledger.clone();
-        async move {
-            let (a, b) = tokio::join!(ctx.confirm("First?"), ctx.confirm("Second?"));
-            let both = a? && b?;
-            if both {
-                happen(&ctx, &ledger, "both").await;
+    Tool::new("lab.two").name("Two").describe("Asks two questions at once.").handler(
+        move |ctx: Ctx, _: Nothing| {
+            let ledger = ledger.clone();
+            async move {
+                let (a, b) = tokio::join!(ctx.confirm("First?"), ctx.confirm("Second?"));
+                let both = a? && b?;
+                if both {
+                    happen(&ctx, &ledger, "both").await;
+                }
+                Ok::<_, ToolError>(Done { done: both })
             }
-            Ok::<_, ToolError>(Done { done: both })
-        }
-    })
+        },
+    )
 }
 
 fn failing() -> Tool {
@@ -270,22 +292,26 @@ fn failing() -> Tool {
 }
 
 fn leaking() -> Tool {
-    Tool::new("lab.leak").name("Leak").describe("Puts the caller's token everywhere it can.").auth_provider("github").handler(
-        async |ctx: Ctx, input: What| -> Result<What, ToolError> {
+    Tool::new("lab.leak")
+        .name("Leak")
+        .describe("Puts the caller's token everywhere it can.")
+        .auth_provider("github")
+        .handler(async |ctx: Ctx, input: What| -> Result<What, ToolError> {
             let token = ctx.auth().token("github").await?;
             let secret = token.expose_secret();
             ctx.logger().info("token", json!({ "is": secret }));
             match input.what.as_str() {
                 "error" => Err(ToolError::new(format!("bad token {secret}"))),
                 "ask" => {
-                    let yes = ctx.elicit(Approval::new(format!("Use {secret}?")).args(json!({ "token": secret }))).await?;
+                    let yes = ctx
+                        .elicit(Approval::new(format!("Use {secret}?")).args(json!({ "token": secret })))
+                        .await?;
                     Ok(What { what: format!("{} {secret}", yes.approved) })
                 }
                 "step" => ctx.step("leak", async || Ok(What { what: secret.to_owned() })).await,
                 _ => Ok(What { what: secret.to_owned() }),
             }
-        },
-    )
+        })
 }
 
 fn slow(ledger: &Ledger) -> Tool {
@@ -378,7 +404,10 @@ pub fn github(ledger: &Ledger) -> Plugin {
                 .auth_provider("github")
                 .handler(async |ctx: Ctx, input: ListIssues| -> Result<Value, ToolError> {
                     ctx.auth().token("github").await?;
-                    ctx.logger().info("Fetching issues", json!({ "repo": format!("{}/{}", input.owner, input.repo) }));
+                    ctx.logger().info(
+                        "Fetching issues",
+                        json!({ "repo": format!("{}/{}", input.owner, input.repo) }),
+                    );
                     Ok(json!({ "issues": [], "asked": input }))
                 }),
         )
@@ -402,13 +431,17 @@ fn create_issue(ledger: &Ledger) -> Tool {
         .handler(move |ctx: Ctx, input: Approved<CreateIssue>| {
             let ledger = ledger.clone();
             async move {
-                let question = Approval::new(format!("Create issue \"{}\"?", input.title)).tool_path("github.issues.create");
+                let question = Approval::new(format!("Create issue \"{}\"?", input.title))
+                    .tool_path("github.issues.create");
                 if !ctx.elicit(question).await?.approved {
                     return Err(ToolError::denied("Issue creation denied by user"));
                 }
                 ctx.auth().token("github").await?;
                 happen(&ctx, &ledger, &input.title).await;
-                Ok(Issue { number: 1, url: format!("https://github.com/{}/{}/issues/1", input.owner, input.repo) })
+                Ok(Issue {
+                    number: 1,
+                    url: format!("https://github.com/{}/{}/issues/1", input.owner, input.repo),
+                })
             }
         })
 }

@@ -13,8 +13,8 @@ use countersign_core::grant::Grant;
 use countersign_core::ids::{ElicitationId, ExecutionId, TokenId};
 use countersign_core::time::Timestamp;
 use countersign_kernel::ports::{
-    Committed, ElicitationFilter, ElicitationRow, ExecutionFilter, ExecutionRow, GrantWrite, JournalWrite, Listing,
-    Page, Requirement, SessionRow, Store, StoreError, TokenRow, TokenWrite, Write,
+    Committed, ElicitationFilter, ElicitationRow, ExecutionFilter, ExecutionRow, GrantWrite, JournalWrite,
+    Listing, Page, Requirement, SessionRow, Store, StoreError, TokenRow, TokenWrite, Write,
 };
 use countersign_sdk::{PrincipalId, SessionId};
 
@@ -66,10 +66,9 @@ impl Store for MemoryStore {
     }
 
     fn commit_soon(&self, write: Write) -> Result<(), StoreError> {
-        // Nobody hears of a refusal, as with any store.
-        match self.state().commit(write) {
-            Ok(_) | Err(_) => Ok(()),
-        }
+        // Whether it was refused nobody hears, as with any store.
+        let _ = self.state().commit(write);
+        Ok(())
     }
 
     async fn journal(&self, id: ExecutionId) -> Result<Vec<Event>, StoreError> {
@@ -80,7 +79,11 @@ impl Store for MemoryStore {
         Ok(self.state().executions.get(&id).map(|found| found.row.clone()))
     }
 
-    async fn executions(&self, filter: ExecutionFilter, page: Page) -> Result<Listing<ExecutionRow>, StoreError> {
+    async fn executions(
+        &self,
+        filter: ExecutionFilter,
+        page: Page,
+    ) -> Result<Listing<ExecutionRow>, StoreError> {
         let state = self.state();
         let after = page.cursor.as_deref().map(|text| parse_cursor::<ExecutionId>('x', text)).transpose()?;
         let wanted = |row: &&ExecutionRow| {
@@ -100,9 +103,14 @@ impl Store for MemoryStore {
         Ok(self.state().elicitations.get(&id).cloned())
     }
 
-    async fn elicitations(&self, filter: ElicitationFilter, page: Page) -> Result<Listing<ElicitationRow>, StoreError> {
+    async fn elicitations(
+        &self,
+        filter: ElicitationFilter,
+        page: Page,
+    ) -> Result<Listing<ElicitationRow>, StoreError> {
         let state = self.state();
-        let after = page.cursor.as_deref().map(|text| parse_cursor::<ElicitationId>('e', text)).transpose()?;
+        let after =
+            page.cursor.as_deref().map(|text| parse_cursor::<ElicitationId>('e', text)).transpose()?;
         let places = if filter.open_only { &state.open } else { &state.asked };
         let wanted = |row: &&ElicitationRow| {
             filter.execution.is_none_or(|execution| execution == row.execution)
@@ -113,7 +121,11 @@ impl Store for MemoryStore {
         Ok(listing(rows, &page, |row| cursor('e', row.asked_at, row.elicitation.id)))
     }
 
-    async fn due(&self, now: Timestamp, limit: usize) -> Result<Vec<(ElicitationId, ExecutionId)>, StoreError> {
+    async fn due(
+        &self,
+        now: Timestamp,
+        limit: usize,
+    ) -> Result<Vec<(ElicitationId, ExecutionId)>, StoreError> {
         let state = self.state();
         let due = state.expiring.iter().take_while(|(expires_at, _)| *expires_at <= now).take(limit);
         Ok(due.filter_map(|(_, id)| Some((*id, state.elicitations.get(id)?.execution))).collect())
@@ -215,7 +227,10 @@ impl State {
         let mut decided = BTreeSet::new();
         for (id, _) in &write.decided {
             let mut opened = write.opened.iter().filter(|asked| asked.decision.is_none());
-            let open = self.elicitations.get(id).is_some_and(|row| row.decision.is_none() && row.execution == write.row.id)
+            let open = self
+                .elicitations
+                .get(id)
+                .is_some_and(|row| row.decision.is_none() && row.execution == write.row.id)
                 || opened.any(|asked| asked.elicitation.id == *id);
             if !open || !decided.insert(*id) {
                 return contradiction(&format!("{id} is not open in {}", write.row.id));
@@ -235,7 +250,8 @@ impl State {
                 GrantWrite::Use { id, now } => {
                     let gone = || StoreError::GrantGone(*id);
                     let grant = grants.iter_mut().find(|grant| grant.id == *id).ok_or_else(gone)?;
-                    let usable = grant.is_live(*now) && grant.token.is_none_or(|token| is_live(&self.tokens, token));
+                    let usable =
+                        grant.is_live(*now) && grant.token.is_none_or(|token| is_live(&self.tokens, token));
                     let used = usable.then(|| grant.clone().used()).flatten();
                     *grant = used.ok_or_else(gone)?;
                 }
@@ -269,7 +285,8 @@ impl State {
         let (mut seq, mut prev) = self.audit.last().map_or((0, Digest::ZERO), |last| (last.seq, last.hash));
         let mut records = Vec::with_capacity(write.audit.len());
         for entry in &write.audit {
-            let record = AuditRecord::chained(seq, prev, entry).map_err(|e| StoreError::Corrupt(e.to_string()))?;
+            let record =
+                AuditRecord::chained(seq, prev, entry).map_err(|e| StoreError::Corrupt(e.to_string()))?;
             (seq, prev) = (record.seq, record.hash);
             records.push(record);
         }
@@ -300,7 +317,12 @@ impl State {
         }
         if let Some(found) = self.executions.get_mut(&row.id) {
             // What an execution is never changes; how far it got does.
-            found.row = ExecutionRow { status: row.status, tool: row.tool, updated_at: row.updated_at, ..found.row.clone() };
+            found.row = ExecutionRow {
+                status: row.status,
+                tool: row.tool,
+                updated_at: row.updated_at,
+                ..found.row.clone()
+            };
             found.events.extend(events);
             return;
         }
@@ -320,7 +342,11 @@ fn contradiction<T>(what: &str) -> Result<T, StoreError> {
     Err(StoreError::Corrupt(format!("the change contradicts what is stored: {what}")))
 }
 
-fn listing<'r, T: Clone + 'r>(rows: impl Iterator<Item = &'r T>, page: &Page, name: impl Fn(&T) -> String) -> Listing<T> {
+fn listing<'r, T: Clone + 'r>(
+    rows: impl Iterator<Item = &'r T>,
+    page: &Page,
+    name: impl Fn(&T) -> String,
+) -> Listing<T> {
     let limit = page.limit.min(MOST);
     let mut items: Vec<T> = rows.take(limit + 1).cloned().collect();
     let more = items.len() > limit;

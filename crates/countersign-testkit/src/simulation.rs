@@ -116,7 +116,9 @@ fn last_life(world: &World, history: &History, chance: &mut Chance) -> Vec<Strin
         tokio::time::sleep(Duration::from_secs(60)).await;
         let waiting = ElicitationFilter { open_only: true, ..ElicitationFilter::default() };
         if let Ok(rows) = gateway.elicitations(waiting, Page::first(10)).await {
-            found.extend(rows.items.iter().map(|row| format!("liveness: {} is still open", row.elicitation.id)));
+            found.extend(
+                rows.items.iter().map(|row| format!("liveness: {} is still open", row.elicitation.id)),
+            );
         }
         found.extend(violations(&world.disk, &world.ledger, history, Moment::AtRest).await);
         found
@@ -157,7 +159,11 @@ async fn call_something(gateway: &Gateway, history: &History, chance: &mut Chanc
     if chance.one_in(4) {
         call.key = Some(format!("{path}-{}", chance.below(4)));
     }
-    call.patience = if chance.one_in(3) { Patience::AtMost(Duration::from_millis(chance.below(50))) } else { Patience::UntilPaused };
+    call.patience = if chance.one_in(3) {
+        Patience::AtMost(Duration::from_millis(chance.below(50)))
+    } else {
+        Patience::UntilPaused
+    };
     if let Ok(result) = gateway.call(call).await {
         history.told(&result);
     }
@@ -181,7 +187,9 @@ async fn decide(
 ) {
     let target = Target::Elicitation(id);
     // Refusals are answers like any other here; what counts is what was acknowledged.
-    if let Ok(receipt) = gateway.decide(Decide { target, by, channel: "sim".into(), answer, comment: None }).await {
+    if let Ok(receipt) =
+        gateway.decide(Decide { target, by, channel: "sim".into(), answer, comment: None }).await
+    {
         history.decided(&receipt);
     }
 }

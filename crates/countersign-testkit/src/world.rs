@@ -5,8 +5,8 @@ use std::sync::Arc;
 use countersign_core::policy::Policy;
 use countersign_kernel::ports::{ElicitationFilter, ElicitationRow, Page, Store};
 use countersign_kernel::{
-    Answer, CallError, CallRequest, Caller, Decide, DecideError, ExecutionResult, Gateway, GatewayBuilder, Patience,
-    Receipt, Settings, Target,
+    Answer, CallError, CallRequest, Caller, Decide, DecideError, ExecutionResult, Gateway, GatewayBuilder,
+    Patience, Receipt, Settings, Target,
 };
 use countersign_sdk::{Principal, SessionId};
 use serde_json::Value;
@@ -89,7 +89,9 @@ impl World {
         Gateway::on(store)
             .plugin(lab::plugin(&self.ledger))
             .clock(self.clock.clone())
-            .entropy(SeededEntropy::new(self.seed ^ countersign_kernel::ports::Clock::now(&self.clock).as_millis()))
+            .entropy(SeededEntropy::new(
+                self.seed ^ countersign_kernel::ports::Clock::now(&self.clock).as_millis(),
+            ))
             .settings(self.settings.clone())
             .policy(self.policy.clone())
     }
@@ -174,9 +176,16 @@ pub fn says(by: Caller, target: Target, answer: Answer) -> Decide {
 /// What tests do with a gateway, in the words of tests.
 pub trait InTests {
     /// Calls as the agent, until it pauses or ends.
-    fn ask(&self, path: &str, args: Value) -> impl Future<Output = Result<ExecutionResult, CallError>> + Send;
+    fn ask(&self, path: &str, args: Value)
+    -> impl Future<Output = Result<ExecutionResult, CallError>> + Send;
+    /// Calls as the agent what must come to wait for a person.
+    fn asks(&self, path: &str, args: Value) -> impl Future<Output = ExecutionResult> + Send;
     /// Decides as Ann what the execution waits for.
-    fn ann_says(&self, waiting: &ExecutionResult, answer: Answer) -> impl Future<Output = Result<Receipt, DecideError>> + Send;
+    fn ann_says(
+        &self,
+        waiting: &ExecutionResult,
+        answer: Answer,
+    ) -> impl Future<Output = Result<Receipt, DecideError>> + Send;
     /// Waits for the end.
     fn end_of(&self, execution: &ExecutionResult) -> impl Future<Output = ExecutionResult> + Send;
     /// Calls as the agent, has Ann say yes to what is asked, and waits for the end.
@@ -190,6 +199,13 @@ pub trait InTests {
 impl InTests for Gateway {
     async fn ask(&self, path: &str, args: Value) -> Result<ExecutionResult, CallError> {
         self.call(request(path, args)).await
+    }
+
+    #[expect(clippy::expect_used, reason = "a fixture whose call is refused is a failed test")]
+    async fn asks(&self, path: &str, args: Value) -> ExecutionResult {
+        let waiting = self.ask(path, args).await.expect("the call is accepted");
+        assert!(waiting.paused().is_some(), "{path} asks");
+        waiting
     }
 
     async fn ann_says(&self, waiting: &ExecutionResult, answer: Answer) -> Result<Receipt, DecideError> {

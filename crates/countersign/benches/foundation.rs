@@ -23,7 +23,8 @@ use serde_json::json;
 type Failure = Box<dyn std::error::Error + Send + Sync>;
 
 fn main() -> Result<(), Failure> {
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+    let workers = std::env::var("COUNTERSIGN_BENCH_WORKERS").ok().and_then(|n| n.parse().ok()).unwrap_or(2);
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(workers).enable_all().build()?;
     println!("{:<66} {:>16}   reach", "what", "median");
     runtime.block_on(async { tokio::spawn(all()).await? })
 }
@@ -49,7 +50,8 @@ fn median(mut samples: Vec<Duration>) -> Duration {
 }
 
 async fn gateway_on(store: Arc<dyn Store>, settings: Settings) -> Result<Gateway, Failure> {
-    let gateway = Gateway::on(store).plugin(lab::plugin(&Ledger::default())).settings(settings).start().await?;
+    let gateway =
+        Gateway::on(store).plugin(lab::plugin(&Ledger::default())).settings(settings).start().await?;
     gateway.open_session(&agent(), "bench", Some(session())).await?;
     Ok(gateway)
 }
@@ -101,7 +103,10 @@ async fn pipeline() -> Result<(), Failure> {
     let folder = tempfile::tempdir()?;
     let stores: [(&str, Arc<dyn Store>); 2] = [
         ("whole pipeline, safe tool, 50 rules, recorded in memory", Arc::new(MemoryStore::default())),
-        ("whole pipeline, safe tool, 50 rules, recorded in SQLite", Arc::new(SqliteStore::open(folder.path())?)),
+        (
+            "whole pipeline, safe tool, 50 rules, recorded in SQLite",
+            Arc::new(SqliteStore::open(folder.path())?),
+        ),
     ];
     for (what, store) in stores {
         let gateway = Gateway::on(store)
@@ -172,18 +177,29 @@ async fn cycles() -> Result<(), Failure> {
     let off = rate(64, 6_000, Synchronous::Off).await?;
     let one = rate(1, 300, Synchronous::Full).await?;
     let many = rate(64, 6_000, Synchronous::Full).await?;
-    row("durable ask→decide→run→settle, 64 at once: fsyncs per cycle", &format!("{:.3}", many.fsyncs_per_cycle), "≤ 0.2");
+    row(
+        "durable ask→decide→run→settle, 64 at once: fsyncs per cycle",
+        &format!("{:.3}", many.fsyncs_per_cycle),
+        "≤ 0.2",
+    );
     row("  CPU time per cycle", &format!("{:?}", many.cpu_per_cycle), "≤ 150 µs");
     row("  cycles/s", &format!("{:.0}", many.per_second), "");
     row("  cycles/s, one at a time", &format!("{:.0}", one.per_second), "");
     row("  cycles/s, synchronous=OFF", &format!("{:.0}", off.per_second), "");
-    row("  FULL beside OFF", &format!("{:.0} %", 100.0 * many.per_second / off.per_second), "≥ 60 % on a quiet disk");
+    row(
+        "  FULL beside OFF",
+        &format!("{:.0} %", 100.0 * many.per_second / off.per_second),
+        "≥ 60 % on a quiet disk",
+    );
     Ok(())
 }
 
 async fn rate(at_once: u64, total: u64, synchronous: Synchronous) -> Result<Rate, Failure> {
     let folder = tempfile::tempdir()?;
-    let store = Arc::new(SqliteStore::open_with(folder.path(), &SqliteOptions { synchronous, ..SqliteOptions::default() })?);
+    let store = Arc::new(SqliteStore::open_with(
+        folder.path(),
+        &SqliteOptions { synchronous, ..SqliteOptions::default() },
+    )?);
     let gateway = gateway_on(Arc::clone(&store) as Arc<dyn Store>, Settings::default()).await?;
     let left = Arc::new(AtomicU64::new(total));
     let (commits, cpu, begun) = (store.stats().commits, cpu_time()?, Instant::now());
@@ -270,9 +286,15 @@ async fn many_pending() -> Result<(), Failure> {
     let row_one = first.items.first().ok_or("nothing is pending")?;
     let target = Target::Elicitation(row_one.elicitation.id);
     let approve = Answer::Approve { remember: None, data: None };
-    gateway.decide(Decide { target, by: ann(), channel: "bench".into(), answer: approve, comment: None }).await?;
+    gateway
+        .decide(Decide { target, by: ann(), channel: "bench".into(), answer: approve, comment: None })
+        .await?;
     gateway.wait(row_one.execution, Patience::Unlimited).await?;
-    row("open with 100,000 pending, decide the first, it has run", &format!("{:?}", begun.elapsed()), "≤ 1 s");
+    row(
+        "open with 100,000 pending, decide the first, it has run",
+        &format!("{:?}", begun.elapsed()),
+        "≤ 1 s",
+    );
     Ok(())
 }
 
@@ -281,7 +303,8 @@ fn cpu_time() -> Result<Duration, Failure> {
     let stat = std::fs::read_to_string("/proc/self/stat")?;
     let after_name = stat.rsplit(')').next().ok_or("unreadable /proc/self/stat")?;
     let fields: Vec<&str> = after_name.split_whitespace().collect();
-    let ticks = fields.get(11).ok_or("no utime")?.parse::<u64>()? + fields.get(12).ok_or("no stime")?.parse::<u64>()?;
+    let ticks = fields.get(11).ok_or("no utime")?.parse::<u64>()?
+        + fields.get(12).ok_or("no stime")?.parse::<u64>()?;
     Ok(Duration::from_millis(ticks * 10))
 }
 

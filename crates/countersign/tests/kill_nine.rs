@@ -2,7 +2,10 @@
 //!
 //! What was acknowledged is remembered here, outside the process; what took effect is in the ledger file, which the
 //! handlers sync line by line. After the last kill everything is brought to rest and held against both.
-#![expect(clippy::disallowed_methods, reason = "it starts and kills processes, and its kills come at real times")]
+#![expect(
+    clippy::disallowed_methods,
+    reason = "it starts and kills processes, and its kills come at real times"
+)]
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test that meets the unexpected stops there")]
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -42,7 +45,11 @@ fn a_hundred_kills_lose_no_acknowledged_decision_and_repeat_no_effect() {
     last.kill();
     check_effects(folder.path(), &ends, &told);
     let doubts = told.doubts.len();
-    println!("{kills} kills: {} executions, {} acknowledged decisions, {doubts} doubts", ends.len(), told.decisions.len());
+    println!(
+        "{kills} kills: {} executions, {} acknowledged decisions, {doubts} doubts",
+        ends.len(),
+        told.decisions.len()
+    );
     assert!(told.decisions.len() as u64 > kills, "the load was too light to mean anything");
 }
 
@@ -95,7 +102,8 @@ impl Process {
         let mut waiting: HashMap<u64, Sent> = HashMap::new();
         for n in 0..CALLS_PER_LIFE {
             let tool = if chance.one_in(4) { "ledger.big" } else { "ledger.append" };
-            let call = json!({ "op": "call", "tool": tool, "args": { "n": n }, "key": format!("{life}-{n}") });
+            let call =
+                json!({ "op": "call", "tool": tool, "args": { "n": n }, "key": format!("{life}-{n}") });
             waiting.insert(self.send(call), Sent::Call);
         }
         while let Some(left) = death.checked_duration_since(Instant::now()) {
@@ -129,24 +137,35 @@ impl Process {
     fn bring_to_rest(&mut self, told: &mut Told) {
         let begun = Instant::now();
         loop {
-            for pending in self.ask(json!({ "op": "pending" }))["pending"].as_array().cloned().unwrap_or_default() {
+            for pending in
+                self.ask(json!({ "op": "pending" }))["pending"].as_array().cloned().unwrap_or_default()
+            {
                 let elicitation = elicitation_of(&pending);
-                let answer = self.ask(json!({ "op": "decide", "elicitation": elicitation, "approve": true, "as": "ann" }));
+                let answer = self
+                    .ask(json!({ "op": "decide", "elicitation": elicitation, "approve": true, "as": "ann" }));
                 if answer["ok"] == true {
                     told.decisions.insert(elicitation, "approved");
                 }
             }
             let executions = self.executions();
-            let of = |status: &str| executions.iter().filter(|(_, s)| *s == status).map(|(id, _)| id.clone()).collect::<Vec<_>>();
+            let of = |status: &str| {
+                executions.iter().filter(|(_, s)| *s == status).map(|(id, _)| id.clone()).collect::<Vec<_>>()
+            };
             for execution in of("in_doubt") {
-                let settled = self.ask(json!({ "op": "settle", "execution": execution, "call": 0, "as": "failed" }));
+                let settled =
+                    self.ask(json!({ "op": "settle", "execution": execution, "call": 0, "as": "failed" }));
                 assert_eq!(settled["ok"], true, "{settled}");
                 told.doubts.insert(execution);
             }
             if of("running").is_empty() && of("waiting").is_empty() && of("in_doubt").is_empty() {
                 return;
             }
-            assert!(begun.elapsed() < LONGEST_ANSWER, "not at rest: {:?} running, {:?} waiting", of("running"), of("waiting"));
+            assert!(
+                begun.elapsed() < LONGEST_ANSWER,
+                "not at rest: {:?} running, {:?} waiting",
+                of("running"),
+                of("waiting")
+            );
             std::thread::sleep(Duration::from_millis(20));
         }
     }
@@ -155,8 +174,12 @@ impl Process {
     fn check_decisions(&mut self, told: &Told) {
         for (elicitation, outcome) in &told.decisions {
             let opposite = *outcome != "approved";
-            let answer = self.ask(json!({ "op": "decide", "elicitation": elicitation, "approve": opposite, "as": "eve" }));
-            assert_eq!(answer["code"], "already_decided", "R5: the acknowledged decision on {elicitation} is gone: {answer}");
+            let answer = self
+                .ask(json!({ "op": "decide", "elicitation": elicitation, "approve": opposite, "as": "eve" }));
+            assert_eq!(
+                answer["code"], "already_decided",
+                "R5: the acknowledged decision on {elicitation} is gone: {answer}"
+            );
             let shown = answer.to_string().to_lowercase();
             assert!(shown.contains(outcome), "R5: {elicitation} was {outcome}, now it is {answer}");
         }
@@ -217,7 +240,10 @@ fn check_effects(folder: &Path, ends: &BTreeMap<String, String>, told: &Told) {
         let took_effect = effects.contains_key(execution);
         assert!(status != "succeeded" || took_effect, "{execution} succeeded without its effect");
         let doubted = told.doubts.contains(execution);
-        assert!(status == "succeeded" || !took_effect || doubted, "{execution} took effect, is {status} and was never in doubt (R4)");
+        assert!(
+            status == "succeeded" || !took_effect || doubted,
+            "{execution} took effect, is {status} and was never in doubt (R4)"
+        );
     }
 }
 

@@ -13,11 +13,14 @@ pub(crate) fn bench(root: &Path) -> anyhow::Result<ExitCode> {
 /// The same tests as in CI, with other numbers: a failure there names its seed, and so does one here.
 pub(crate) fn soak(root: &Path, schedules: u64, from: u64, kills: u64) -> anyhow::Result<ExitCode> {
     println!("{schedules} schedules from seed {from}, then {kills} kills");
-    let simulation = Invocation::new("cargo test --release --locked -p countersign-kernel --test simulation -- --nocapture")
-        .with_variable("COUNTERSIGN_SOAK_SCHEDULES", schedules)
-        .with_variable("COUNTERSIGN_SOAK_FROM", from);
-    let killing = Invocation::new("cargo test --release --locked -p countersign --test kill_nine -- --nocapture")
-        .with_variable("COUNTERSIGN_SOAK_KILLS", kills);
+    let simulation = Invocation::new(
+        "cargo test --release --locked -p countersign-kernel --test simulation -- --nocapture",
+    )
+    .with_variable("COUNTERSIGN_SOAK_SCHEDULES", schedules)
+    .with_variable("COUNTERSIGN_SOAK_FROM", from);
+    let killing =
+        Invocation::new("cargo test --release --locked -p countersign --test kill_nine -- --nocapture")
+            .with_variable("COUNTERSIGN_SOAK_KILLS", kills);
     for campaign in [simulation, killing] {
         println!("$ {campaign}");
         let status = campaign.run(root)?;

@@ -42,7 +42,9 @@ impl Chore {
             Chore::Ci => ci::run(&repository_root()),
             Chore::Tidy => tidy::run(&repository_root()),
             Chore::Bench => campaign::bench(&repository_root()),
-            Chore::Soak { schedules, from, kills } => campaign::soak(&repository_root(), *schedules, *from, *kills),
+            Chore::Soak { schedules, from, kills } => {
+                campaign::soak(&repository_root(), *schedules, *from, *kills)
+            }
         }
     }
 }

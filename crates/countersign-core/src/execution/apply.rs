@@ -88,7 +88,9 @@ impl Execution {
             EventBody::Started(_) => Err("it started already"),
             EventBody::CallIssued(issued) => self.issue(issued),
             EventBody::Asked(elicitation) => self.ask(event.at, elicitation),
-            EventBody::Decided { decision, .. } if decision.at != event.at => Err("it was decided at another time"),
+            EventBody::Decided { decision, .. } if decision.at != event.at => {
+                Err("it was decided at another time")
+            }
             EventBody::Decided { elicitation, decision } => self.decide(*elicitation, decision),
             EventBody::CallStarted { call, by } => self.start_call(event.at, *call, by),
             EventBody::StepRecorded { call, name, value } => {
@@ -131,7 +133,9 @@ impl Execution {
         let call = self.call_mut(elicitation.call)?;
         match (elicitation.origin, &mut call.phase) {
             (Origin::Gate, phase @ Phase::Issued) => {
-                let same = elicitation.digest == call.digest && elicitation.args == call.args && elicitation.tool == call.path;
+                let same = elicitation.digest == call.digest
+                    && elicitation.args == call.args
+                    && elicitation.tool == call.path;
                 if !same || elicitation.kind != AskKind::Approval {
                     return Err("the gate asks for approval of the call as it will run, and nothing else");
                 }
@@ -167,7 +171,9 @@ impl Execution {
             (Origin::Gate, Phase::Asked { elicitation }) if *elicitation == id => {
                 call.phase = match decision.outcome {
                     Outcome::Approved => Phase::Cleared { elicitation: id },
-                    Outcome::Denied | Outcome::Cancelled | Outcome::Expired => Phase::Refused { elicitation: id },
+                    Outcome::Denied | Outcome::Cancelled | Outcome::Expired => {
+                        Phase::Refused { elicitation: id }
+                    }
                 };
                 Ok(())
             }
@@ -179,10 +185,16 @@ impl Execution {
     fn start_call(&mut self, at: Timestamp, no: CallNo, by: &StartedBy) -> Fits {
         let phase = self.call_mut(no)?.phase.clone();
         match (by, phase) {
-            (StartedBy::Policy { .. } | StartedBy::Grant { .. }, Phase::Issued) => self.enter(no, by, Vec::new()),
-            (StartedBy::Decision { elicitation }, Phase::Cleared { elicitation: cleared }) if *elicitation == cleared => {
+            (StartedBy::Policy { .. } | StartedBy::Grant { .. }, Phase::Issued) => {
+                self.enter(no, by, Vec::new())
+            }
+            (StartedBy::Decision { elicitation }, Phase::Cleared { elicitation: cleared })
+                if *elicitation == cleared =>
+            {
                 let yes = self.use_decision(at, cleared)?;
-                if yes != Outcome::Approved || self.find(cleared).map(|a| a.elicitation.digest) != self.call(no).map(|c| c.digest) {
+                if yes != Outcome::Approved
+                    || self.find(cleared).map(|a| a.elicitation.digest) != self.call(no).map(|c| c.digest)
+                {
                     return Err("the approval is for something else");
                 }
                 self.enter(no, by, Vec::new())
@@ -211,7 +223,10 @@ impl Execution {
         let AskedState::Decided(decision) = &asked.state else {
             return Err("the decision is not there, or was used");
         };
-        if decision.outcome == Outcome::Approved && asked.elicitation.authorises() && at >= asked.elicitation.expires_at {
+        if decision.outcome == Outcome::Approved
+            && asked.elicitation.authorises()
+            && at >= asked.elicitation.expires_at
+        {
             return Err("the approval has expired");
         }
         let (outcome, decision) = (decision.outcome, decision.clone());
@@ -303,7 +318,9 @@ fn timely(elicitation: &Elicitation, decision: &Decision) -> Fits {
         (Decider::Clock, _) | (_, Outcome::Expired) => Err("only the clock expires, and does nothing else"),
         (Decider::Gateway { .. }, Outcome::Cancelled) => Ok(()),
         (Decider::Gateway { .. }, _) => Err("the gateway may only cancel"),
-        (Decider::Grant { .. }, _) if elicitation.kind != AskKind::Approval => Err("a grant answers approvals only"),
+        (Decider::Grant { .. }, _) if elicitation.kind != AskKind::Approval => {
+            Err("a grant answers approvals only")
+        }
         (Decider::Grant { .. }, Outcome::Approved) | (Decider::Person { .. }, _) if !expired => Ok(()),
         (Decider::Grant { .. } | Decider::Person { .. }, _) => Err("the elicitation has expired"),
     }

@@ -139,7 +139,8 @@ impl Call {
             Phase::Running(run) => {
                 let dangerous = self.effects.destructive || run.let_past_a_yes;
                 // Of the run before a retry nobody knows what it did.
-                run.by == StartedBy::Retry || dangerous && (run.last == LastMark::LetPast || !run.steps.is_empty())
+                run.by == StartedBy::Retry
+                    || dangerous && (run.last == LastMark::LetPast || !run.steps.is_empty())
             }
             Phase::InDoubt(_) | Phase::Retrying(_) | Phase::Settled(_) => true,
         }

@@ -96,7 +96,9 @@ impl Execution {
     /// before the doubt is recorded: nobody can answer them any more.
     pub fn recover(&self) -> Vec<Recovery> {
         let running = self.calls.iter().filter(|c| matches!(c.phase, Phase::Running(_)));
-        running.map(|c| if c.would_be_in_doubt() { Recovery::FoundInDoubt(c.no) } else { Recovery::Rerun(c.no) }).collect()
+        running
+            .map(|c| if c.would_be_in_doubt() { Recovery::FoundInDoubt(c.no) } else { Recovery::Rerun(c.no) })
+            .collect()
     }
 
     /// The start of an approved call, if the approval still fits what would run now: checked against the tool and
@@ -131,7 +133,12 @@ impl Execution {
     }
 
     /// What an approval of this call would be bound to, given the tool and policy of this moment.
-    pub fn binding<'a>(&'a self, call: &'a Call, fingerprint: Fingerprint, policy_version: Digest) -> Binding<'a> {
+    pub fn binding<'a>(
+        &'a self,
+        call: &'a Call,
+        fingerprint: Fingerprint,
+        policy_version: Digest,
+    ) -> Binding<'a> {
         Binding {
             tool: &call.path,
             fingerprint,
@@ -156,7 +163,10 @@ pub fn refused(decision: &Decision) -> Failure {
         (Outcome::Cancelled, Decider::Gateway { reason }) => {
             Failure::new("cancelled", format!("The question was withdrawn: {reason}. The call did not run."))
         }
-        (Outcome::Cancelled, _) => Failure::new("cancelled", format!("The question was closed without an answer; the call did not run.{why}")),
+        (Outcome::Cancelled, _) => Failure::new(
+            "cancelled",
+            format!("The question was closed without an answer; the call did not run.{why}"),
+        ),
         _ => Failure::new("denied", format!("A person denied the call; it did not run.{why}")),
     }
 }

@@ -73,9 +73,10 @@ impl Execution {
             StartedBy::Decision { elicitation } => {
                 match self.find(*elicitation).and_then(|a| a.decision()).map(|d| &d.by) {
                     Some(Decider::Grant { id }) => Authority::Grant { id: id.to_string() },
-                    Some(Decider::Person { principal, .. }) => {
-                        Authority::Decision { elicitation: elicitation.to_string(), by: principal.to_string() }
-                    }
+                    Some(Decider::Person { principal, .. }) => Authority::Decision {
+                        elicitation: elicitation.to_string(),
+                        by: principal.to_string(),
+                    },
                     // Neither the clock nor the gateway ever approves; a permit without authority enters nothing.
                     Some(Decider::Clock | Decider::Gateway { .. }) | None => return Permit::safe(),
                 }

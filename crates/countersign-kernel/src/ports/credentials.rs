@@ -7,7 +7,11 @@ use countersign_sdk::{AuthProvider, Principal, SecretString};
 #[async_trait]
 pub trait Credentials: Send + Sync + 'static {
     /// The token or key, or nothing where the caller has connected none.
-    async fn token(&self, provider: &AuthProvider, principal: &Principal) -> Result<Option<SecretString>, CredentialsError>;
+    async fn token(
+        &self,
+        provider: &AuthProvider,
+        principal: &Principal,
+    ) -> Result<Option<SecretString>, CredentialsError>;
 }
 
 /// Credentials could not be looked up.
@@ -22,7 +26,11 @@ pub struct EnvCredentials;
 #[async_trait]
 impl Credentials for EnvCredentials {
     #[expect(clippy::disallowed_methods, reason = "this is the implementation that owns these variables")]
-    async fn token(&self, provider: &AuthProvider, _: &Principal) -> Result<Option<SecretString>, CredentialsError> {
+    async fn token(
+        &self,
+        provider: &AuthProvider,
+        _: &Principal,
+    ) -> Result<Option<SecretString>, CredentialsError> {
         let name = provider.id.to_ascii_uppercase().replace(['-', '.'], "_");
         let found = ["TOKEN", "API_KEY"].iter().find_map(|kind| std::env::var(format!("{name}_{kind}")).ok());
         Ok(found.filter(|value| !value.is_empty()).map(SecretString::from))

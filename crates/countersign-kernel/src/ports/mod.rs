@@ -12,6 +12,6 @@ pub use clock::{Clock, SystemClock};
 pub use credentials::{Credentials, CredentialsError, EnvCredentials};
 pub use entropy::{Entropy, SystemEntropy};
 pub use store::{
-    Committed, ElicitationFilter, ElicitationRow, ExecutionFilter, ExecutionRow, GrantWrite, JournalWrite, Listing,
-    Page, Requirement, SessionRow, Store, StoreError, TokenRow, TokenWrite, Write,
+    Committed, ElicitationFilter, ElicitationRow, ExecutionFilter, ExecutionRow, GrantWrite, JournalWrite,
+    Listing, Page, Requirement, SessionRow, Store, StoreError, TokenRow, TokenWrite, Write,
 };

@@ -32,7 +32,11 @@ pub trait Store: Send + Sync + 'static {
     async fn execution(&self, id: ExecutionId) -> Result<Option<ExecutionRow>, StoreError>;
 
     /// Executions, newest first.
-    async fn executions(&self, filter: ExecutionFilter, page: Page) -> Result<Listing<ExecutionRow>, StoreError>;
+    async fn executions(
+        &self,
+        filter: ExecutionFilter,
+        page: Page,
+    ) -> Result<Listing<ExecutionRow>, StoreError>;
 
     /// The execution that a principal started under a key of its own.
     async fn by_key(&self, requester: &PrincipalId, key: &str) -> Result<Option<ExecutionId>, StoreError>;
@@ -41,10 +45,18 @@ pub trait Store: Send + Sync + 'static {
     async fn elicitation(&self, id: ElicitationId) -> Result<Option<ElicitationRow>, StoreError>;
 
     /// Elicitations, oldest first.
-    async fn elicitations(&self, filter: ElicitationFilter, page: Page) -> Result<Listing<ElicitationRow>, StoreError>;
+    async fn elicitations(
+        &self,
+        filter: ElicitationFilter,
+        page: Page,
+    ) -> Result<Listing<ElicitationRow>, StoreError>;
 
     /// Open elicitations whose time is up, oldest expiry first, at most `limit`.
-    async fn due(&self, now: Timestamp, limit: usize) -> Result<Vec<(ElicitationId, ExecutionId)>, StoreError>;
+    async fn due(
+        &self,
+        now: Timestamp,
+        limit: usize,
+    ) -> Result<Vec<(ElicitationId, ExecutionId)>, StoreError>;
 
     /// When the next open elicitation expires.
     async fn next_expiry(&self) -> Result<Option<Timestamp>, StoreError>;

@@ -84,21 +84,24 @@ fn endless(dropped: &Arc<AtomicBool>) -> Plugin {
         }
     }
     let dropped = Arc::clone(dropped);
-    let tool = Tool::new("own.endless").name("Endless").describe("Never ends.").handler(move |_: Ctx, _: Nothing| {
-        let notes = Notes(Arc::clone(&dropped));
-        async move {
-            std::future::pending::<()>().await;
-            drop(notes);
-            Ok::<_, ToolError>(Done { done: true })
-        }
-    });
+    let tool = Tool::new("own.endless").name("Endless").describe("Never ends.").handler(
+        move |_: Ctx, _: Nothing| {
+            let notes = Notes(Arc::clone(&dropped));
+            async move {
+                std::future::pending::<()>().await;
+                drop(notes);
+                Ok::<_, ToolError>(Done { done: true })
+            }
+        },
+    );
     Plugin::new("own", "Own", "Tools of this test.").tool(tool)
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_running_handler_that_may_be_dropped_is_dropped() {
     let (world, dropped) = (World::new(1), Arc::<AtomicBool>::default());
-    let gateway = world.start_with(world.builder(Arc::new(world.disk.clone())).plugin(endless(&dropped))).await;
+    let gateway =
+        world.start_with(world.builder(Arc::new(world.disk.clone())).plugin(endless(&dropped))).await;
     let running = started(&gateway, "own.endless", json!({})).await;
     assert_eq!(running.status, Status::Running);
     let end = gateway.cancel(running.execution, &agent(), "enough").await.unwrap();
@@ -118,7 +121,9 @@ async fn a_destructive_handler_is_told_and_ends_with_its_own_outcome() {
     tokio::time::sleep(Duration::from_secs(1)).await;
     let refused = gateway.cancel(waiting.execution, &agent(), "stop").await.unwrap_err();
     assert!(matches!(refused, CancelError::TooLate), "{refused}");
-    let end = tokio::time::timeout(Duration::from_secs(1), gateway.end_of(&waiting)).await.expect("the handler was told");
+    let end = tokio::time::timeout(Duration::from_secs(1), gateway.end_of(&waiting))
+        .await
+        .expect("the handler was told");
     assert_eq!(end.status, Status::Failed);
     assert_eq!(end.error.unwrap().message, "Stopped before the effect.");
     assert_eq!(world.ledger.effects(), []);

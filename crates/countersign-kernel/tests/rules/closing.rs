@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use countersign_core::execution::Status;
-use countersign_testkit::world::{InTests, World, yes};
+use countersign_kernel::Target;
+use countersign_testkit::world::{InTests, World, ann, says, yes};
 use serde_json::json;
 
 #[tokio::test(start_paused = true)]
@@ -15,7 +16,8 @@ async fn a_closed_gateway_accepts_nothing_more() {
         let error = gateway.ask(path, json!({ "what": "x" })).await.unwrap_err();
         assert_eq!(error.code(), "unavailable", "{path}: {error}");
     }
-    let rows = gateway.executions(Default::default(), countersign_kernel::ports::Page::first(10)).await.unwrap();
+    let rows =
+        gateway.executions(Default::default(), countersign_kernel::ports::Page::first(10)).await.unwrap();
     assert_eq!(rows.items, []);
 }
 
@@ -64,4 +66,17 @@ fn a_decision_after_closing_is_kept_and_starts_nothing_until_the_next_process() 
         assert!(gateway.end_of(&waiting).await.success());
     });
     assert_eq!(world.ledger.effects().len(), 1);
+}
+
+/// One of two questions is answered, so that the handler may have acted and cannot be parked, and the other is open.
+#[tokio::test(start_paused = true)]
+async fn closing_ends_in_time_though_a_handler_can_neither_go_on_nor_be_parked() {
+    let gateway = World::new(1).start().await;
+    gateway.ask("lab.two", json!({})).await.unwrap();
+    let first = Target::Elicitation(gateway.open().await[0].elicitation.id);
+    gateway.decide(says(ann(), first, yes())).await.unwrap();
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let before = tokio::time::Instant::now();
+    gateway.close(Duration::from_secs(5)).await;
+    assert!(before.elapsed() <= Duration::from_secs(6));
 }

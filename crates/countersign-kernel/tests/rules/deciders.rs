@@ -77,11 +77,15 @@ async fn the_same_person_with_another_word_is_shown_what_stands() {
     let waiting = gateway.ask("lab.destroy", json!({ "what": "x" })).await.unwrap();
     gateway.ann_says(&waiting, yes()).await.unwrap();
     for (by, answer) in [(ann(), Answer::Deny), (ann(), Answer::Cancel), (bob(), yes())] {
-        let refused = gateway.decide(says(by, Target::Execution(waiting.execution), answer)).await.unwrap_err();
+        let refused =
+            gateway.decide(says(by, Target::Execution(waiting.execution), answer)).await.unwrap_err();
         assert_eq!(refused.code(), "already_decided");
         let DecideError::Decided(standing) = refused else { panic!("{refused}") };
         let Decision { outcome, by, .. } = *standing;
-        assert_eq!((outcome, by), (Outcome::Approved, Decider::Person { principal: ann().principal.id, token: None }));
+        assert_eq!(
+            (outcome, by),
+            (Outcome::Approved, Decider::Person { principal: ann().principal.id, token: None })
+        );
     }
 }
 
@@ -157,7 +161,9 @@ async fn a_decision_made_the_moment_the_question_is_told_starts_the_call_once() 
     let gateway = world.start_with(builder).await;
     assert!(itself.set(gateway.clone()).is_ok());
     let told = gateway.ask("lab.slow", json!({ "ms": 500 })).await.unwrap();
-    let end = tokio::time::timeout(Duration::from_secs(10), gateway.end_of(&told)).await.expect("it ends in good time");
+    let end = tokio::time::timeout(Duration::from_secs(10), gateway.end_of(&told))
+        .await
+        .expect("it ends in good time");
     assert_eq!(end.status, Status::Succeeded, "{end:?}");
     assert_eq!(world.ledger.effects().len(), 1);
 }

@@ -7,9 +7,9 @@ use countersign_core::event::Settlement;
 use countersign_core::execution::Status;
 use countersign_core::ids::{CallNo, ExecutionId};
 use countersign_kernel::{ExecutionResult, Gateway, SettleError};
+use countersign_sdk::{Plugin, Tool};
 use countersign_testkit::ledger::CrashAt;
 use countersign_testkit::world::{InTests, World, admin, agent, ann, request, service, yes};
-use countersign_sdk::{Plugin, Tool};
 use serde_json::{Value, json};
 
 const CALL: CallNo = CallNo(0);
@@ -139,19 +139,26 @@ fn only_a_person_settles_and_only_what_is_in_doubt() {
 fn a_tool_that_changed_is_not_retried() {
     let world = World::new(1);
     let slow = |version: &str| own(&world, version);
-    let waiting = world.life_with(|b| b.plugin(slow("1")), async |gateway| {
-        world.ledger.crash_at(CrashAt::BeforeEffect(0));
-        let waiting = gateway.ask("own.act", note()).await.unwrap();
-        gateway.ann_says(&waiting, yes()).await.unwrap();
-        world.ledger.crashed().await;
-        waiting
-    });
-    world.life_with(|b| b.plugin(slow("2")), async |gateway| {
-        assert_eq!(status(&gateway, &waiting).await, Status::InDoubt);
-        let refused = gateway.settle(waiting.execution, CALL, Settlement::Retry, &ann()).await.unwrap_err();
-        assert!(matches!(refused, SettleError::ToolChanged), "{refused}");
-        assert!(gateway.settle(waiting.execution, CALL, failed(), &ann()).await.is_ok());
-    });
+    let waiting = world.life_with(
+        |b| b.plugin(slow("1")),
+        async |gateway| {
+            world.ledger.crash_at(CrashAt::BeforeEffect(0));
+            let waiting = gateway.ask("own.act", note()).await.unwrap();
+            gateway.ann_says(&waiting, yes()).await.unwrap();
+            world.ledger.crashed().await;
+            waiting
+        },
+    );
+    world.life_with(
+        |b| b.plugin(slow("2")),
+        async |gateway| {
+            assert_eq!(status(&gateway, &waiting).await, Status::InDoubt);
+            let refused =
+                gateway.settle(waiting.execution, CALL, Settlement::Retry, &ann()).await.unwrap_err();
+            assert!(matches!(refused, SettleError::ToolChanged), "{refused}");
+            assert!(gateway.settle(waiting.execution, CALL, failed(), &ann()).await.is_ok());
+        },
+    );
     assert_eq!(world.ledger.effects(), []);
 }
 
@@ -160,17 +167,16 @@ fn own(world: &World, version: &str) -> Plugin {
     use countersign_sdk::{Approved, Ctx, ToolError};
     use countersign_testkit::lab::{Done, What};
     let ledger = world.ledger.clone();
-    let tool = Tool::new("own.act")
-        .name("Act")
-        .describe("Acts.")
-        .destructive(|i: &What| i.what.clone())
-        .handler(move |ctx: Ctx, input: Approved<What>| {
-            let ledger = ledger.clone();
-            async move {
-                countersign_testkit::lab::happen(&ctx, &ledger, &input.what).await;
-                Ok::<_, ToolError>(Done { done: true })
-            }
-        });
+    let tool =
+        Tool::new("own.act").name("Act").describe("Acts.").destructive(|i: &What| i.what.clone()).handler(
+            move |ctx: Ctx, input: Approved<What>| {
+                let ledger = ledger.clone();
+                async move {
+                    countersign_testkit::lab::happen(&ctx, &ledger, &input.what).await;
+                    Ok::<_, ToolError>(Done { done: true })
+                }
+            },
+        );
     Plugin::new("own", "Own", "Tools of this test.").version(version).tool(tool)
 }
 
@@ -208,7 +214,8 @@ fn the_questions_of_a_call_in_doubt_are_withdrawn() {
     let waiting = world.life(async |gateway| {
         let waiting = gateway.ask("lab.two", json!({})).await.unwrap();
         let first = gateway.open().await[0].elicitation.id;
-        let yes = countersign_testkit::world::says(ann(), countersign_kernel::Target::Elicitation(first), yes());
+        let yes =
+            countersign_testkit::world::says(ann(), countersign_kernel::Target::Elicitation(first), yes());
         gateway.decide(yes).await.unwrap();
         tokio::time::sleep(Duration::from_secs(1)).await;
         waiting

@@ -49,7 +49,8 @@ async fn a_decision_that_was_never_written_binds_nobody() {
             tokio::time::sleep(Duration::from_millis(10)).await;
             let target = Target::Execution(waiting.execution);
             let bobs = gateway.decide(says(bob(), target, Answer::Deny)).await;
-            let on_disk = countersign_kernel::ports::Store::journal(&world.disk, waiting.execution).await.unwrap();
+            let on_disk =
+                countersign_kernel::ports::Store::journal(&world.disk, waiting.execution).await.unwrap();
             let told = on_disk.iter().any(|e| e.body.name() == "Decided");
             assert!(told, "{path} after {after:?}: bob was told {bobs:?} and nothing of it is on the disk");
             let end = tokio::time::timeout(A_WHILE, gateway.end_of(&waiting)).await.expect("it ends");
@@ -89,7 +90,11 @@ async fn a_question_whose_caller_is_gone_can_be_answered() {
     store.go_on();
     let target = Target::Elicitation(gateway.open().await[0].elicitation.id);
     let receipt = gateway.decide(says(ann(), target, yes())).await.unwrap();
-    let end = gateway.wait(receipt.execution, countersign_kernel::Patience::AtMost(A_WHILE)).await.unwrap().unwrap();
+    let end = gateway
+        .wait(receipt.execution, countersign_kernel::Patience::AtMost(A_WHILE))
+        .await
+        .unwrap()
+        .unwrap();
     assert!(end.success());
     assert_eq!(world.ledger.effects().len(), 1);
 }
@@ -99,10 +104,14 @@ async fn a_call_that_was_let_start_does_not_hang_because_its_caller_is_gone() {
     let world = World::new(1).under("[[rule]]\nmatch = \"lab.destroy\"\neffect = \"allow\"\n");
     let (gateway, store) = on_a_held_store(&world).await;
     store.hold_answers();
-    let keyed = || CallRequest { key: Some("key-1".into()), ..request("lab.destroy", json!({ "what": "x" })) };
+    let keyed =
+        || CallRequest { key: Some("key-1".into()), ..request("lab.destroy", json!({ "what": "x" })) };
     assert!(tokio::time::timeout(Duration::from_millis(10), gateway.call(keyed())).await.is_err());
     store.go_on();
-    let again = tokio::time::timeout(A_WHILE, gateway.call(keyed())).await.expect("it does not run for ever").unwrap();
+    let again = tokio::time::timeout(A_WHILE, gateway.call(keyed()))
+        .await
+        .expect("it does not run for ever")
+        .unwrap();
     assert!(again.status.is_final() || again.status == Status::InDoubt, "{again:?}");
     assert!(world.ledger.effects().len() <= 1);
 }

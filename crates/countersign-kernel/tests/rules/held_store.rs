@@ -8,8 +8,8 @@ use countersign_core::grant::Grant;
 use countersign_core::ids::{ElicitationId, ExecutionId};
 use countersign_core::time::Timestamp;
 use countersign_kernel::ports::{
-    Committed, ElicitationFilter, ElicitationRow, ExecutionFilter, ExecutionRow, Listing, Page, SessionRow, Store,
-    StoreError, TokenRow, Write,
+    Committed, ElicitationFilter, ElicitationRow, ExecutionFilter, ExecutionRow, Listing, Page, SessionRow,
+    Store, StoreError, TokenRow, Write,
 };
 use countersign_sdk::{PrincipalId, SessionId};
 use countersign_testkit::memory_store::MemoryStore;
@@ -61,7 +61,8 @@ impl HeldStore {
 impl Store for HeldStore {
     async fn commit(&self, write: Write) -> Result<Committed, StoreError> {
         let mut mode = self.mode.subscribe();
-        let refused = mode.wait_for(|mode| *mode != Mode::Hold).await.is_ok_and(|mode| *mode == Mode::RefuseOne);
+        let refused =
+            mode.wait_for(|mode| *mode != Mode::Hold).await.is_ok_and(|mode| *mode == Mode::RefuseOne);
         if refused {
             self.mode.send_replace(Mode::Pass);
             return Err(StoreError::Unavailable("refused, as planned".into()));
@@ -84,7 +85,11 @@ impl Store for HeldStore {
         self.inner.execution(id).await
     }
 
-    async fn executions(&self, filter: ExecutionFilter, page: Page) -> Result<Listing<ExecutionRow>, StoreError> {
+    async fn executions(
+        &self,
+        filter: ExecutionFilter,
+        page: Page,
+    ) -> Result<Listing<ExecutionRow>, StoreError> {
         self.inner.executions(filter, page).await
     }
 
@@ -96,11 +101,19 @@ impl Store for HeldStore {
         self.inner.elicitation(id).await
     }
 
-    async fn elicitations(&self, filter: ElicitationFilter, page: Page) -> Result<Listing<ElicitationRow>, StoreError> {
+    async fn elicitations(
+        &self,
+        filter: ElicitationFilter,
+        page: Page,
+    ) -> Result<Listing<ElicitationRow>, StoreError> {
         self.inner.elicitations(filter, page).await
     }
 
-    async fn due(&self, now: Timestamp, limit: usize) -> Result<Vec<(ElicitationId, ExecutionId)>, StoreError> {
+    async fn due(
+        &self,
+        now: Timestamp,
+        limit: usize,
+    ) -> Result<Vec<(ElicitationId, ExecutionId)>, StoreError> {
         self.inner.due(now, limit).await
     }
 

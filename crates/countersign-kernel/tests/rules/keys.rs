@@ -48,7 +48,9 @@ async fn a_refusal_under_a_key_stays_the_answer_to_it() {
 async fn the_same_key_for_something_else_is_refused_and_names_the_first() {
     let gateway = World::new(1).start().await;
     let first = call(&gateway, "lab.destroy", note()).await;
-    for (path, args) in [("lab.destroy", json!({ "what": "note 8" })), ("lab.destroy_each", note()), ("lab.read", note())] {
+    for (path, args) in
+        [("lab.destroy", json!({ "what": "note 8" })), ("lab.destroy_each", note()), ("lab.read", note())]
+    {
         let error = gateway.call(keyed(path, args)).await.unwrap_err();
         assert!(matches!(error, CallError::KeyMismatch(id) if id == first.execution), "{error}");
         assert_eq!(error.code(), "idempotency_mismatch");
@@ -61,7 +63,8 @@ async fn a_key_belongs_to_its_requester() {
     let gateway = World::new(1).start().await;
     let mine = call(&gateway, "lab.destroy", note()).await;
     let other: countersign_kernel::Caller = Principal::agent("agent-2").unwrap().into();
-    let session = gateway.open_session(&other, "test", Some(SessionId::parse("ses_2").unwrap())).await.unwrap();
+    let session =
+        gateway.open_session(&other, "test", Some(SessionId::parse("ses_2").unwrap())).await.unwrap();
     let theirs = CallRequest { caller: other, session, ..keyed("lab.destroy", json!({ "what": "theirs" })) };
     assert_ne!(gateway.call(theirs).await.unwrap().execution, mine.execution);
 }
@@ -69,7 +72,8 @@ async fn a_key_belongs_to_its_requester() {
 #[tokio::test(start_paused = true)]
 async fn what_was_filled_in_counts_as_if_it_had_been_sent() {
     let world = World::new(1);
-    let builder = world.builder(Arc::new(world.disk.clone())).plugin(countersign_testkit::lab::github(&world.ledger));
+    let builder =
+        world.builder(Arc::new(world.disk.clone())).plugin(countersign_testkit::lab::github(&world.ledger));
     let gateway = world.start_with(builder).await;
     let brief = call(&gateway, "github.issues.list", json!({ "owner": "o", "repo": "r" })).await;
     let full = json!({ "limit": 30, "repo": "r", "owner": "o", "state": "open" });
@@ -94,9 +98,12 @@ async fn concurrent_calls_under_one_key_are_one_and_run_once() {
     let ran: Arc<AtomicUsize> = Arc::default();
     let world = World::new(1).under("[[rule]]\nmatch = \"lab.destroy\"\neffect = \"allow\"\n");
     let gateway = world.start_with(world.builder(Arc::new(world.disk.clone())).plugin(counting(&ran))).await;
-    for (n, (path, args)) in [("own.count", json!({})), ("lab.destroy", note()), ("lab.put", note())].into_iter().enumerate() {
+    for (n, (path, args)) in
+        [("own.count", json!({})), ("lab.destroy", note()), ("lab.put", note())].into_iter().enumerate()
+    {
         let key = Some(format!("key-{n}"));
-        let calls = (0..16).map(|_| gateway.call(CallRequest { key: key.clone(), ..request(path, args.clone()) }));
+        let calls =
+            (0..16).map(|_| gateway.call(CallRequest { key: key.clone(), ..request(path, args.clone()) }));
         let results = futures_util::future::join_all(calls).await;
         let ids: Vec<_> = results.iter().map(|r| r.as_ref().unwrap().execution).collect();
         assert!(ids.iter().all(|id| *id == ids[0]), "{path}: {ids:?}");

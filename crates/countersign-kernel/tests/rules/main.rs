@@ -1,7 +1,10 @@
 //! The rules that always hold, each from outside: who wins, what is used once, what survives, who may.
 
+#![expect(clippy::unwrap_used, reason = "a test that meets the unexpected stops there")]
+
 mod authority;
 mod cancelling;
+mod changes;
 mod closing;
 mod deciders;
 mod doubt;

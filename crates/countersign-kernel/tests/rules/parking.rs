@@ -1,6 +1,7 @@
 //! Parking: what waits for a person holds no memory, and a decision brings it back without repeating anything.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use countersign_core::execution::Status;
@@ -59,7 +60,8 @@ async fn a_caller_who_waits_is_answered_across_parking() {
     let world = World::new(1);
     let gateway = world.start().await;
     let patient = gateway.clone();
-    let call = CallRequest { patience: Patience::Unlimited, ..request("lab.transfer", json!({ "amount": 20_000 })) };
+    let call =
+        CallRequest { patience: Patience::Unlimited, ..request("lab.transfer", json!({ "amount": 20_000 })) };
     let caller = tokio::spawn(async move { patient.call(call).await.unwrap() });
     tokio::time::sleep(Duration::from_secs(10 * 60 * 60)).await;
     assert!(!caller.is_finished() && gateway.live() == 0);
@@ -113,23 +115,50 @@ async fn two_questions_are_answered_a_day_apart_and_the_effect_comes_once() {
     assert_eq!(world.ledger.effects().len(), 1);
 }
 
+/// A handler that asks something else each time it is entered: what it asked before was about another thing.
+#[tokio::test(start_paused = true)]
+async fn a_handler_that_asks_something_else_when_it_comes_back_is_stopped() {
+    let (world, entered) = (World::new(1), Arc::<AtomicUsize>::default());
+    let ledger = world.ledger.clone();
+    let tool = Tool::new("own.fickle").name("Fickle").describe("Changes its mind.").handler(
+        move |ctx: Ctx, _: Nothing| {
+            let (ledger, n) = (ledger.clone(), entered.fetch_add(1, Ordering::SeqCst));
+            async move {
+                if ctx.confirm(format!("Delete number {n}?")).await? {
+                    happen(&ctx, &ledger, "deleted").await;
+                }
+                Ok::<_, ToolError>(Done { done: true })
+            }
+        },
+    );
+    let plugin = Plugin::new("own", "Own", "Tools of this test.").tool(tool);
+    let gateway = world.start_with(world.builder(Arc::new(world.disk.clone())).plugin(plugin)).await;
+    let waiting = gateway.ask("own.fickle", json!({})).await.unwrap();
+    tokio::time::sleep(PARKED).await;
+    gateway.ann_says(&waiting, yes()).await.unwrap();
+    assert_eq!(gateway.end_of(&waiting).await.error.unwrap().code, "diverged");
+    assert_eq!(world.ledger.effects(), []);
+}
+
 /// A tool that asks, and records a step while it waits.
 fn busy(world: &World) -> Plugin {
     let ledger = world.ledger.clone();
-    let tool = Tool::new("own.busy").name("Busy").describe("Works while it waits.").handler(move |ctx: Ctx, _: Nothing| {
-        let ledger = ledger.clone();
-        async move {
-            let meanwhile = async {
-                tokio::time::sleep(Duration::from_secs(29)).await;
-                ctx.step("meanwhile", async || Ok(1)).await
-            };
-            let (yes, meanwhile) = tokio::join!(ctx.confirm("Go on?"), meanwhile);
-            if yes? && meanwhile? == 1 {
-                happen(&ctx, &ledger, "went on").await;
+    let tool = Tool::new("own.busy").name("Busy").describe("Works while it waits.").handler(
+        move |ctx: Ctx, _: Nothing| {
+            let ledger = ledger.clone();
+            async move {
+                let meanwhile = async {
+                    tokio::time::sleep(Duration::from_secs(29)).await;
+                    ctx.step("meanwhile", async || Ok(1)).await
+                };
+                let (yes, meanwhile) = tokio::join!(ctx.confirm("Go on?"), meanwhile);
+                if yes? && meanwhile? == 1 {
+                    happen(&ctx, &ledger, "went on").await;
+                }
+                Ok::<_, ToolError>(Done { done: true })
             }
-            Ok::<_, ToolError>(Done { done: true })
-        }
-    });
+        },
+    );
     Plugin::new("own", "Own", "Tools of this test.").tool(tool)
 }
 
@@ -148,7 +177,8 @@ async fn a_decision_that_arrives_in_the_moment_of_parking_is_not_lost() {
     tokio::time::sleep(Duration::from_secs(1)).await;
     store.go_on();
     assert!(anns.await.unwrap().is_ok());
-    let end = tokio::time::timeout(Duration::from_secs(120), gateway.end_of(&waiting)).await.expect("it goes on");
+    let end =
+        tokio::time::timeout(Duration::from_secs(120), gateway.end_of(&waiting)).await.expect("it goes on");
     assert!(end.success());
     assert_eq!(world.ledger.effects().len(), 1);
 }
@@ -156,16 +186,18 @@ async fn a_decision_that_arrives_in_the_moment_of_parking_is_not_lost() {
 /// A tool that asks, and takes its time once it was answered.
 fn slow_after_yes(world: &World) -> Plugin {
     let ledger = world.ledger.clone();
-    let tool = Tool::new("own.slow").name("Slow").describe("Asks, then takes its time.").handler(move |ctx: Ctx, _: Nothing| {
-        let ledger = ledger.clone();
-        async move {
-            if ctx.confirm("Go on?").await? {
-                tokio::time::sleep(Duration::from_secs(10)).await;
-                happen(&ctx, &ledger, "went on").await;
+    let tool = Tool::new("own.slow").name("Slow").describe("Asks, then takes its time.").handler(
+        move |ctx: Ctx, _: Nothing| {
+            let ledger = ledger.clone();
+            async move {
+                if ctx.confirm("Go on?").await? {
+                    tokio::time::sleep(Duration::from_secs(10)).await;
+                    happen(&ctx, &ledger, "went on").await;
+                }
+                Ok::<_, ToolError>(Done { done: true })
             }
-            Ok::<_, ToolError>(Done { done: true })
-        }
-    });
+        },
+    );
     Plugin::new("own", "Own", "Tools of this test.").tool(tool)
 }
 
@@ -174,7 +206,8 @@ fn slow_after_yes(world: &World) -> Plugin {
 async fn a_decision_that_fails_in_the_moment_of_parking_does_not_lose_the_next() {
     let world = World::new(1);
     let store = HeldStore::new(world.disk.clone());
-    let gateway = world.start_with(world.builder(Arc::new(store.clone())).plugin(slow_after_yes(&world))).await;
+    let gateway =
+        world.start_with(world.builder(Arc::new(store.clone())).plugin(slow_after_yes(&world))).await;
     let waiting = gateway.ask("own.slow", json!({})).await.unwrap();
     let target = Target::Execution(waiting.execution);
     let decide = |by| {
@@ -192,7 +225,8 @@ async fn a_decision_that_fails_in_the_moment_of_parking_does_not_lose_the_next()
     assert!(bobs.await.unwrap().is_ok());
     tokio::time::sleep(Duration::from_secs(5)).await;
     assert_eq!(gateway.live(), 1, "while it runs it is where others find it");
-    let end = tokio::time::timeout(Duration::from_secs(60), gateway.end_of(&waiting)).await.expect("it goes on");
+    let end =
+        tokio::time::timeout(Duration::from_secs(60), gateway.end_of(&waiting)).await.expect("it goes on");
     assert!(end.success());
     assert_eq!(world.ledger.effects().len(), 1);
 }

@@ -41,7 +41,10 @@ async fn a_question_that_could_not_be_written_is_an_error_and_asks_nobody() {
     assert_eq!(error.code(), "unavailable");
     tokio::time::sleep(Duration::from_secs(1)).await;
     assert_eq!((gateway.open().await, gateway.live()), (vec![], 0));
-    assert!(gateway.ask("lab.destroy", note()).await.unwrap().paused().is_some(), "and works when the store does");
+    assert!(
+        gateway.ask("lab.destroy", note()).await.unwrap().paused().is_some(),
+        "and works when the store does"
+    );
     nothing_is_broken(&world).await;
 }
 
@@ -88,7 +91,9 @@ async fn a_decision_whose_answer_was_lost_is_the_same_success_when_it_is_made_ag
         let error = gateway.ann_says(&waiting, yes()).await.unwrap_err();
         assert!(matches!(error, DecideError::Gateway(_)), "{error}");
         gateway.ann_says(&waiting, yes()).await.unwrap();
-        let end = tokio::time::timeout(Duration::from_secs(120), gateway.end_of(&waiting)).await.expect("it goes on");
+        let end = tokio::time::timeout(Duration::from_secs(120), gateway.end_of(&waiting))
+            .await
+            .expect("it goes on");
         assert!(end.success(), "{path}");
         assert_eq!(world.ledger.effects().len(), 1, "{path}");
         nothing_is_broken(&world).await;
@@ -103,7 +108,9 @@ async fn a_decision_whose_answer_was_lost_is_acted_on_though_nobody_asks_again()
         let waiting = gateway.ask(path, args).await.unwrap();
         next(&faults, 1, Fault::LoseAnswer);
         gateway.ann_says(&waiting, yes()).await.unwrap_err();
-        let end = tokio::time::timeout(Duration::from_secs(120), gateway.end_of(&waiting)).await.expect("it goes on");
+        let end = tokio::time::timeout(Duration::from_secs(120), gateway.end_of(&waiting))
+            .await
+            .expect("it goes on");
         assert!(end.success(), "{path}");
         nothing_is_broken(&world).await;
     }
@@ -160,7 +167,10 @@ async fn two_questions_asked_at_once_survive_a_store_that_refuses_the_first() {
     assert_eq!(open.len(), 2);
     for row in open {
         let target = countersign_kernel::Target::Elicitation(row.elicitation.id);
-        gateway.decide(countersign_testkit::world::says(countersign_testkit::world::ann(), target, yes())).await.unwrap();
+        gateway
+            .decide(countersign_testkit::world::says(countersign_testkit::world::ann(), target, yes()))
+            .await
+            .unwrap();
     }
     assert_eq!(gateway.end_of(&waiting).await.value, Some(json!({ "done": true })));
     assert_eq!(world.ledger.effects().len(), 1);

@@ -2,7 +2,9 @@
 
 use countersign_sdk::Approved;
 
-fn twice(approved: Approved<i32>) -> (Approved<i32>, Approved<i32>) {
+struct Input;
+
+fn twice(approved: Approved<Input>) -> (Approved<Input>, Approved<Input>) {
     (approved.clone(), approved)
 }
 

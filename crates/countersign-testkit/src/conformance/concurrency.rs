@@ -82,7 +82,8 @@ pub async fn concurrent_questions_never_exceed_the_bound(store: Arc<dyn Store>) 
 /// Answers name different numbers, and none is missing.
 pub async fn concurrent_changes_leave_a_whole_audit_chain(store: Arc<dyn Store>) {
     let writes = (0..MANY).map(|_| Subject::new().start()).collect();
-    let mut numbers: Vec<u64> = at_once(&store, writes).await.into_iter().map(|r| r.unwrap().audit_seq).collect();
+    let mut numbers: Vec<u64> =
+        at_once(&store, writes).await.into_iter().map(|r| r.unwrap().audit_seq).collect();
     numbers.sort_unstable();
     numbers.dedup();
     assert_eq!(numbers.len() as u64, MANY);

@@ -14,10 +14,20 @@ use super::subject::{at, create, fresh, fresh_principal, fresh_session, revoke, 
 pub async fn opening_a_session_again_changes_nothing(store: Arc<dyn Store>) {
     let id = fresh_session();
     assert_eq!(store.session(&id).await.unwrap(), None);
-    let first = SessionRow { id: id.clone(), principal: fresh_principal(), client: "a client".into(), opened_at: at(1) };
+    let first = SessionRow {
+        id: id.clone(),
+        principal: fresh_principal(),
+        client: "a client".into(),
+        opened_at: at(1),
+    };
     let open = |row: &SessionRow| Write { session: Some(row.clone()), ..Write::default() };
     store.commit(open(&first)).await.unwrap();
-    let again = SessionRow { principal: fresh_principal(), client: "another".into(), opened_at: at(2), ..first.clone() };
+    let again = SessionRow {
+        principal: fresh_principal(),
+        client: "another".into(),
+        opened_at: at(2),
+        ..first.clone()
+    };
     store.commit(open(&again)).await.unwrap();
     assert_eq!(store.session(&id).await.unwrap(), Some(first));
 }
@@ -47,6 +57,7 @@ pub async fn tokens_are_listed_oldest_first(store: Arc<dyn Store>) {
     store.commit(revoke(&tokens[2])).await.unwrap();
     let listed = store.tokens().await.unwrap();
     assert!(listed.is_sorted_by_key(|token| token.created_at));
-    let ours: Vec<TokenId> = listed.iter().map(|t| t.id).filter(|id| tokens.iter().any(|t| t.id == *id)).collect();
+    let ours: Vec<TokenId> =
+        listed.iter().map(|t| t.id).filter(|id| tokens.iter().any(|t| t.id == *id)).collect();
     assert_eq!(ours, [tokens[1].id, tokens[2].id, tokens[0].id]);
 }

@@ -86,7 +86,9 @@ pub async fn an_execution_stays_what_it_is_and_shows_how_far_it_got(store: Arc<d
     store.commit(write).await.unwrap();
     assert_eq!(store.execution(subject.id).await.unwrap(), Some(first.clone()));
 
-    for (expected, status) in (1..).zip([Status::Waiting, Status::Waiting, Status::InDoubt, Status::Succeeded]) {
+    for (expected, status) in
+        (1..).zip([Status::Waiting, Status::Waiting, Status::InDoubt, Status::Succeeded])
+    {
         let mut write = subject.append(expected, status, vec![step(expected)]);
         let row = ExecutionRow { status, tool: Some(tool()), updated_at: at(expected), ..first.clone() };
         if let Some(journal) = &mut write.journal {
@@ -136,7 +138,11 @@ fn every_body(subject: &Subject) -> Vec<EventBody> {
         StartedBy::Decision { elicitation: fresh(ElicitationId::from_random) },
         StartedBy::Retry,
     ];
-    let settlements = [Settlement::Done { value: value.clone() }, Settlement::Failed { message: "no".into() }, Settlement::Retry];
+    let settlements = [
+        Settlement::Done { value: value.clone() },
+        Settlement::Failed { message: "no".into() },
+        Settlement::Retry,
+    ];
     let failed = CallOutcome::Failed(Failure::new("denied", "Ann said no."));
     let mut bodies = vec![
         subject.started().body,

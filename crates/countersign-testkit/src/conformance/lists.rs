@@ -6,7 +6,9 @@ use std::sync::Arc;
 
 use countersign_core::execution::Status;
 use countersign_core::ids::{ElicitationId, ExecutionId};
-use countersign_kernel::ports::{ElicitationFilter, ElicitationRow, ExecutionFilter, Listing, Page, Store, StoreError};
+use countersign_kernel::ports::{
+    ElicitationFilter, ElicitationRow, ExecutionFilter, Listing, Page, Store, StoreError,
+};
 
 use super::subject::Subject;
 
@@ -35,7 +37,14 @@ pub async fn executions_are_listed_newest_first(store: Arc<dyn Store>) {
 /// No status means every status; several mean any of them.
 pub async fn executions_are_found_by_status_and_requester(store: Arc<dyn Store>) {
     let (ann, bob) = (Subject::new(), Subject::new());
-    let all = [Status::Running, Status::Waiting, Status::InDoubt, Status::Succeeded, Status::Failed, Status::Cancelled];
+    let all = [
+        Status::Running,
+        Status::Waiting,
+        Status::InDoubt,
+        Status::Succeeded,
+        Status::Failed,
+        Status::Cancelled,
+    ];
     let mut by_ann = Vec::new();
     for (ms, status) in (0..).zip(all) {
         for requester in [&ann, &bob] {
@@ -116,7 +125,8 @@ pub async fn a_page_holds_what_was_asked_for_and_never_more_than_a_thousand(stor
         assert_eq!(page.next.is_some(), held > 0, "{limit}");
     }
     let first = store.elicitations(filter.clone(), Page::first(1_000)).await.unwrap();
-    let rest = store.elicitations(filter.clone(), Page { cursor: first.next.clone(), limit: 3 }).await.unwrap();
+    let rest =
+        store.elicitations(filter.clone(), Page { cursor: first.next.clone(), limit: 3 }).await.unwrap();
     assert_eq!((rest.items.len(), rest.next), (3, None), "a page that is exactly full is the last");
     assert_eq!(every_elicitation(&*store, &filter, usize::MAX).await.len(), 1_003);
 }
@@ -129,12 +139,18 @@ pub async fn a_foreign_cursor_is_refused(store: Arc<dyn Store>) {
     let executions = ExecutionFilter { requester: Some(subject.requester.clone()), ..Default::default() };
     let elicitations = ElicitationFilter { execution: Some(subject.id), ..Default::default() };
     let of_executions = store.executions(executions.clone(), Page::first(1)).await.unwrap().next.unwrap();
-    let of_elicitations = store.elicitations(elicitations.clone(), Page::first(1)).await.unwrap().next.unwrap();
+    let of_elicitations =
+        store.elicitations(elicitations.clone(), Page::first(1)).await.unwrap().next.unwrap();
 
     let garbage = ["", " ", "0", "next", "é", "\0", "' OR 1=1 --", &"f".repeat(10_000)];
     let bad = |good: &str, other: &str| -> Vec<String> {
         let mut bad: Vec<String> = garbage.iter().map(|&text| text.to_owned()).collect();
-        bad.extend([other.to_owned(), good[1..].to_owned(), good[..good.len() - 1].to_owned(), format!("{good}0")]);
+        bad.extend([
+            other.to_owned(),
+            good[1..].to_owned(),
+            good[..good.len() - 1].to_owned(),
+            format!("{good}0"),
+        ]);
         bad
     };
     for cursor in bad(&of_executions, &of_elicitations) {
@@ -162,7 +178,11 @@ async fn every_execution(store: &dyn Store, filter: &ExecutionFilter, limit: usi
     }
 }
 
-async fn every_elicitation(store: &dyn Store, filter: &ElicitationFilter, limit: usize) -> Vec<ElicitationId> {
+async fn every_elicitation(
+    store: &dyn Store,
+    filter: &ElicitationFilter,
+    limit: usize,
+) -> Vec<ElicitationId> {
     let (mut ids, mut cursor) = (Vec::new(), None);
     loop {
         let page = store.elicitations(filter.clone(), Page { cursor, limit }).await.unwrap();

@@ -15,7 +15,8 @@ use super::subject::{Subject, at, create, decision, grants, revoke, step, token}
 /// Unknown and revoked tokens refuse; a live one lets through.
 pub async fn a_change_needs_its_token_to_be_live(store: Arc<dyn Store>) {
     let token = token(0);
-    let with = |subject: Subject| Write { require: vec![Requirement::TokenLive(token.id)], ..subject.start() };
+    let with =
+        |subject: Subject| Write { require: vec![Requirement::TokenLive(token.id)], ..subject.start() };
     let is_refused = async |subject: Subject| {
         let refused = store.commit(with(subject.clone())).await;
         assert!(matches!(refused, Err(StoreError::TokenRevoked(id)) if id == token.id), "{refused:?}");
@@ -73,16 +74,25 @@ pub async fn a_refused_change_changes_nothing(store: Arc<dyn Store>) {
     let session = holder.session.clone();
     let spoils: Vec<(&str, Spoil)> = vec![
         ("a revoked token", Box::new(move |write| write.require.push(Requirement::TokenLive(revoked.id)))),
-        ("too many pending", Box::new(move |write| {
-            write.require.push(Requirement::PendingBelow { session: session.clone(), bound: 1 });
-        })),
-        ("a grant that is gone", Box::new(move |write| {
-            write.grants.push(GrantWrite::Use { id: spent.id, now: at(0) });
-        })),
+        (
+            "too many pending",
+            Box::new(move |write| {
+                write.require.push(Requirement::PendingBelow { session: session.clone(), bound: 1 });
+            }),
+        ),
+        (
+            "a grant that is gone",
+            Box::new(move |write| {
+                write.grants.push(GrantWrite::Use { id: spent.id, now: at(0) });
+            }),
+        ),
         ("a conflict", Box::new(|write| write.journal.iter_mut().for_each(|journal| journal.expected = 7))),
-        ("a taken key", Box::new(|write| {
-            write.journal.iter_mut().for_each(|journal| journal.row.key = Some("taken".into()));
-        })),
+        (
+            "a taken key",
+            Box::new(|write| {
+                write.journal.iter_mut().for_each(|journal| journal.row.key = Some("taken".into()));
+            }),
+        ),
     ];
     for (what, spoil) in spoils {
         let everything = Everything::new(&holder);
@@ -114,18 +124,24 @@ pub async fn a_change_that_contradicts_what_is_stored_changes_nothing(store: Arc
     store.commit(grants(vec![GrantWrite::Give(grant.clone())])).await.unwrap();
     store.commit(create(&token)).await.unwrap();
 
-    for what in ["an elicitation", "a grant", "a token", "a hash", "nothing to decide", "somebody else's to decide"] {
+    for what in
+        ["an elicitation", "a grant", "a token", "a hash", "nothing to decide", "somebody else's to decide"]
+    {
         let everything = Everything::new(&holder);
         let mut write = everything.write();
         let journal = write.journal.as_mut().unwrap();
         match what {
-            "an elicitation" => journal.opened.iter_mut().for_each(|row| row.elicitation.id = asked.elicitation.id),
+            "an elicitation" => {
+                journal.opened.iter_mut().for_each(|row| row.elicitation.id = asked.elicitation.id);
+            }
             "a grant" => write.grants.push(GrantWrite::Give(grant.clone())),
             "a token" => {
                 write.tokens.push(TokenWrite::Create(TokenRow { id: token.id, ..super::subject::token(1) }));
             }
             "a hash" => {
-                write.tokens.push(TokenWrite::Create(TokenRow { hash: token.hash, ..super::subject::token(1) }));
+                write
+                    .tokens
+                    .push(TokenWrite::Create(TokenRow { hash: token.hash, ..super::subject::token(1) }));
             }
             "nothing to decide" => {
                 journal.decided.push((holder.elicitation(0, 1).elicitation.id, decision(Outcome::Approved)));
@@ -158,7 +174,12 @@ impl Everything {
         Self {
             asked: subject.elicitation(0, 90),
             grant: subject.grant(),
-            session: SessionRow { id: opened, principal: subject.requester.clone(), client: "test".into(), opened_at: at(0) },
+            session: SessionRow {
+                id: opened,
+                principal: subject.requester.clone(),
+                client: "test".into(),
+                opened_at: at(0),
+            },
             token: token(0),
             subject,
         }

@@ -12,7 +12,8 @@ use countersign_core::grant::{Grant, GrantedTool};
 use countersign_core::ids::{CallNo, ElicitationId, ExecutionId, GrantId, TokenId};
 use countersign_core::time::Timestamp;
 use countersign_kernel::ports::{
-    ElicitationRow, Entropy as _, ExecutionRow, GrantWrite, JournalWrite, SystemEntropy, TokenRow, TokenWrite, Write,
+    ElicitationRow, Entropy as _, ExecutionRow, GrantWrite, JournalWrite, SystemEntropy, TokenRow,
+    TokenWrite, Write,
 };
 use countersign_sdk::{AskKind, Outcome, Principal, PrincipalId, Remember, SessionId, ToolPath};
 
@@ -95,7 +96,8 @@ impl Subject {
     /// A change of its journal, with an audit record for each event.
     pub fn append(&self, expected: u64, status: Status, events: Vec<Event>) -> Write {
         let audit = events.iter().map(|event| self.entry(event.body.name())).collect();
-        let journal = JournalWrite { expected, events, row: self.row(status), opened: vec![], decided: vec![] };
+        let journal =
+            JournalWrite { expected, events, row: self.row(status), opened: vec![], decided: vec![] };
         Write { journal: Some(journal), audit, ..Write::default() }
     }
 

@@ -1,4 +1,4 @@
-//! A handler started with a permit made by hand: its field is not for others, whether or not the door is open.
+//! A handler started with a permit made by hand: where the door is open, its field is still not for others.
 
 use countersign_sdk::permit::Permit;
 use countersign_sdk::{Authority, Ctx, Tool};
