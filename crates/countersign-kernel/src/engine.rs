@@ -278,7 +278,7 @@ impl ElicitationEngine {
                     }
                 }
                 Next::Settle(call, failure) => {
-                    self.kernel.settle_now(state, call, CallOutcome::Failed(failure)).await?
+                    self.kernel.settle_now(state, call, CallOutcome::Failed(failure)).await?;
                 }
                 Next::AwaitPeople => return Ok(None),
                 _ => break,

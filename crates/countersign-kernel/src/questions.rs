@@ -32,10 +32,6 @@ impl HandlerHost {
         if self.already_approved(call, &request) {
             return Ok(self.reply(Outcome::Approved, None));
         }
-        if call.run().is_some_and(|run| run.asks.len() >= bounds::MAX_ASKS_PER_CALL) {
-            let message = format!("A call asks at most {} questions.", bounds::MAX_ASKS_PER_CALL);
-            return Err(ToolError::with_code("too_many_questions", message));
-        }
         // What cannot be shown is refused before it takes a number.
         self.shown_args(call, &request)?;
         drop(state);
@@ -61,6 +57,7 @@ impl HandlerHost {
         let recorded = call.run().and_then(|run| run.asks.get(ordinal as usize)).copied();
         let asked = match recorded {
             Some(id) => self.find_again(&state, id, &call, request).map(|()| Ok((state, id))),
+            None if ordinal as usize >= bounds::MAX_ASKS_PER_CALL => Err(too_many()),
             None if self.kernel.settings.people == People::Nobody => Err(nobody()),
             None => self.ask_anew(state, &call, request, ordinal).await,
         };
@@ -313,6 +310,11 @@ fn question_digest(call: &Call, request: &AskRequest, args: &str) -> Digest {
 
 fn gone() -> ToolError {
     ToolError::coded(ToolErrorCode::Unavailable, "The question is gone from the journal.")
+}
+
+fn too_many() -> ToolError {
+    let message = format!("A call asks at most {} questions.", bounds::MAX_ASKS_PER_CALL);
+    ToolError::with_code("too_many_questions", message)
 }
 
 fn nobody() -> ToolError {

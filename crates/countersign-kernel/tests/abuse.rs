@@ -296,11 +296,7 @@ fn a21_what_waits_survives_every_restart_and_its_old_id_still_works() {
 #[test]
 fn a22_deciding_again_with_another_word_neither_runs_it_twice_nor_takes_it_back() {
     let world = World::new(1);
-    let waiting = world.life(async |gateway| {
-        let waiting = gateway.asks("lab.destroy", note()).await;
-        gateway.ann_says(&waiting, yes()).await.unwrap();
-        waiting
-    });
+    let waiting = world.life(async |gateway| gateway.approved("lab.destroy", note()).await);
     for _ in 0..3 {
         world.life(async |gateway| {
             assert!(gateway.end_of(&waiting).await.success());

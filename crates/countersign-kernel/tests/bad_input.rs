@@ -352,23 +352,33 @@ async fn a_call_records_at_most_so_many_steps() {
     assert_eq!(end.error.unwrap().code, "too_many_steps");
 }
 
+/// Answers each question with no, the last of them after it was parked.
+async fn answers_all(gateway: &Gateway, asking: &ExecutionResult) {
+    for n in 0..MAX_ASKS_PER_CALL {
+        assert_eq!(gateway.open().await.len(), 1, "{n}");
+        if n + 1 == MAX_ASKS_PER_CALL {
+            tokio::time::sleep(Duration::from_secs(60)).await;
+        }
+        gateway.ann_says(asking, Answer::Deny).await.unwrap();
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_call_asks_at_most_so_many_questions() {
-    let gateway = with(&World::new(1), async |ctx: Ctx, _: What| -> Result<Done, ToolError> {
-        for n in 0..=MAX_ASKS_PER_CALL {
+    let gateway = with(&World::new(1), async |ctx: Ctx, i: What| -> Result<Done, ToolError> {
+        for n in 0..i.what.parse::<usize>()? {
             ctx.confirm(format!("Number {n}?")).await?;
         }
         Ok(Done { done: true })
     })
     .await;
-    let asking = call(&gateway, "x").await;
-    for n in 0..MAX_ASKS_PER_CALL {
-        let open = gateway.open().await;
-        assert_eq!(open.len(), 1, "{n}");
-        gateway.ann_says(&asking, Answer::Deny).await.unwrap();
-        tokio::time::sleep(Duration::from_millis(1)).await;
-    }
-    assert_eq!(gateway.end_of(&asking).await.error.unwrap().code, "too_many_questions");
+    let most = call(&gateway, &MAX_ASKS_PER_CALL.to_string()).await;
+    answers_all(&gateway, &most).await;
+    assert!(gateway.end_of(&most).await.success());
+    let one_more = call(&gateway, &(MAX_ASKS_PER_CALL + 1).to_string()).await;
+    answers_all(&gateway, &one_more).await;
+    assert_eq!(gateway.end_of(&one_more).await.error.unwrap().code, "too_many_questions");
     assert_eq!(gateway.open().await, []);
 }
 

@@ -180,7 +180,7 @@ fn strip(schema: &Value, value: &mut Value) {
         .any(|w| schema.get(w).is_some());
     match (schema.get("properties"), value) {
         (Some(Value::Object(known)), Value::Object(given)) => {
-            given.retain(|name, _| known.contains_key(name))
+            given.retain(|name, _| known.contains_key(name));
         }
         (None, Value::Object(given)) if !takes_more => given.clear(),
         _ => {}

@@ -7,6 +7,7 @@
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use countersign_core::audit;
 use countersign_core::digest::Digest;
@@ -31,7 +32,8 @@ const CHECKED_WHOLE_BYTES: u64 = 16 * 1024 * 1024;
 const LOG_PAGES: u32 = 4_000;
 /// What is left of a log that grew.
 const LOG_BYTES: u32 = 64 * 1024 * 1024;
-/// The writer's page cache.
+/// The writer's page cache. More is not better: SQLite walks the whole table of cached pages at the end of every
+/// transaction that split one.
 const CACHE_KIB: i32 = 16 * 1024;
 
 /// How the store behaves.
@@ -172,7 +174,7 @@ fn lock(folder: &Path) -> Result<File, OpenError> {
     let in_folder = |source| OpenError::Folder { folder: folder.to_owned(), source };
     let path = folder.join(LOCK);
     let mut file = private_file(&path).map_err(in_folder)?;
-    match file.try_lock() {
+    match patiently(|| file.try_lock()) {
         Ok(()) => {}
         Err(TryLockError::WouldBlock) => {
             let pid = fs::read_to_string(&path).ok().and_then(|text| text.trim().parse().ok());
@@ -185,6 +187,17 @@ fn lock(folder: &Path) -> Result<File, OpenError> {
         tracing::warn!(%error, "the process id could not be written into {}", path.display());
     }
     Ok(file)
+}
+
+/// A program that the last owner was just starting has its files, and so its lock, for a moment longer than it.
+fn patiently(lock: impl Fn() -> Result<(), TryLockError>) -> Result<(), TryLockError> {
+    for _ in 0..5 {
+        match lock() {
+            Err(TryLockError::WouldBlock) => std::thread::sleep(Duration::from_millis(20)),
+            done => return done,
+        }
+    }
+    lock()
 }
 
 /// Makes a database under another name and renames it when it is whole: a crash in between leaves no half of one.

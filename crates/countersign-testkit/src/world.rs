@@ -14,6 +14,7 @@ use serde_json::Value;
 use crate::chance::SeededEntropy;
 use crate::clock::TestClock;
 use crate::crash::in_a_process;
+use crate::faulty_store::{Fault, Faults, FaultyStore};
 use crate::lab;
 use crate::ledger::Ledger;
 use crate::memory_store::MemoryStore;
@@ -74,12 +75,42 @@ impl World {
         build: impl FnOnce(GatewayBuilder) -> GatewayBuilder,
         life: impl AsyncFnOnce(Gateway) -> T,
     ) -> T {
+        self.life_on(&Faults::none(), build, life)
+    }
+
+    /// A process whose gateway is built otherwise, on a store that follows a plan of faults.
+    pub fn life_on<T>(
+        &self,
+        faults: &Faults,
+        build: impl FnOnce(GatewayBuilder) -> GatewayBuilder,
+        life: impl AsyncFnOnce(Gateway) -> T,
+    ) -> T {
         in_a_process(async {
-            let builder = build(self.builder(Arc::new(self.disk.clone())));
+            let store = FaultyStore::new(Arc::new(self.disk.clone()), faults.clone());
+            let builder = build(self.builder(Arc::new(store)));
             let lived = life(self.start_with(builder).await).await;
             self.clock.end_life();
             self.clock.pass(1_000);
             lived
+        })
+    }
+
+    /// A process that dies between a decision and its start: the call is approved, that is on the disk, and nothing ran.
+    #[expect(clippy::expect_used, reason = "a fixture whose decision is refused is a failed test")]
+    pub fn life_up_to_the_start(
+        &self,
+        build: impl FnOnce(GatewayBuilder) -> GatewayBuilder,
+        path: &str,
+        args: Value,
+    ) -> ExecutionResult {
+        let faults = Faults::none();
+        self.life_on(&faults, build, async |gateway| {
+            let waiting = gateway.asks(path, args).await;
+            // The next commit is the decision, the one after it the start.
+            drop(faults.clone().and_at(faults.commits() + 2, Fault::CrashBefore));
+            gateway.ann_says(&waiting, yes()).await.expect("the decision is taken");
+            faults.until_crashed().await;
+            waiting
         })
     }
 

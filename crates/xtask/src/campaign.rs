@@ -16,11 +16,11 @@ pub(crate) fn soak(root: &Path, schedules: u64, from: u64, kills: u64) -> anyhow
     let simulation = Invocation::new(
         "cargo test --release --locked -p countersign-kernel --test simulation -- --nocapture",
     )
-    .with_variable("COUNTERSIGN_SOAK_SCHEDULES", schedules)
-    .with_variable("COUNTERSIGN_SOAK_FROM", from);
+    .with_variable("COUNTERSIGN_SOAK_SCHEDULES", &schedules.to_string())
+    .with_variable("COUNTERSIGN_SOAK_FROM", &from.to_string());
     let killing =
         Invocation::new("cargo test --release --locked -p countersign --test kill_nine -- --nocapture")
-            .with_variable("COUNTERSIGN_SOAK_KILLS", kills);
+            .with_variable("COUNTERSIGN_SOAK_KILLS", &kills.to_string());
     for campaign in [simulation, killing] {
         println!("$ {campaign}");
         let status = campaign.run(root)?;

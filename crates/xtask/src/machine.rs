@@ -29,8 +29,8 @@ impl Invocation {
         Invocation { variables: Vec::new(), program, arguments: words.collect() }
     }
 
-    pub(crate) fn with_variable(mut self, name: &'static str, value: impl ToString) -> Invocation {
-        self.variables.push((name, value.to_string()));
+    pub(crate) fn with_variable(mut self, name: &'static str, value: &str) -> Invocation {
+        self.variables.push((name, value.to_owned()));
         self
     }
 

@@ -109,16 +109,20 @@ async fn a_requesters_token_revoked_while_the_person_thinks_means_no_start() {
 }
 
 #[test]
-fn a_token_revoked_while_no_process_runs_means_no_start_in_the_next() {
-    let world = World::new(1);
-    let waiting = world.life(async |gateway| {
-        let (robot, token) = with_token(&gateway, "robot", Role::Agent).await;
-        let waiting = call_as(&gateway, &robot, "lab.destroy", json!({ "what": "x" })).await;
-        gateway.ann_says(&waiting, yes()).await.unwrap();
-        // The decision is on the disk and its driver has not had a turn yet: this process dies here.
-        gateway.revoke_token(token, None).await.unwrap();
-        waiting
-    });
+fn a_token_revoked_before_the_process_dies_means_no_start_in_the_next() {
+    let (world, faults) = (World::new(1), Faults::none());
+    let waiting = world.life_on(
+        &faults,
+        |builder| builder,
+        async |gateway| {
+            let (robot, token) = with_token(&gateway, "robot", Role::Agent).await;
+            let waiting = call_as(&gateway, &robot, "lab.destroy", json!({ "what": "x" })).await;
+            decided_but_not_started(&gateway, &faults, ann(), &waiting).await;
+            gateway.revoke_token(token, None).await.unwrap();
+            faults.crash();
+            waiting
+        },
+    );
     assert_eq!(world.ledger.effects(), []);
     world.life(async |gateway| {
         assert_eq!(gateway.end_of(&waiting).await.error.unwrap().code, "token_revoked");

@@ -4,9 +4,7 @@ use std::time::Duration;
 
 use countersign_core::execution::Status;
 use countersign_core::policy::PathPattern;
-use countersign_kernel::{
-    Answer, CallRequest, Caller, DecideError, ExecutionResult, Gateway, GatewayBuilder,
-};
+use countersign_kernel::{Answer, CallRequest, Caller, DecideError, GatewayBuilder};
 use countersign_sdk::{Approved, Ctx, Plugin, Principal, Remember, Tool, ToolError};
 use countersign_testkit::lab::{Done, What, happen};
 use countersign_testkit::world::{InTests, World, agent, ann, request, session, yes};
@@ -64,20 +62,11 @@ fn changed_editions() -> [Edition; 4] {
     ]
 }
 
-/// Asks and approves, and dies before the driver has had a turn: approved, on the disk, and not started.
-async fn approved_and_died(gateway: &Gateway, path: &str, args: Value) -> ExecutionResult {
-    let waiting = gateway.asks(path, args).await;
-    gateway.ann_says(&waiting, yes()).await.unwrap();
-    waiting
-}
-
 #[test]
 fn a6_a_tool_that_changes_after_it_was_approved_does_not_start() {
     for changed in changed_editions() {
         let world = World::new(1);
-        let waiting = world.life_with(edition(&world, FIRST), async |gateway| {
-            approved_and_died(&gateway, "own.act", note()).await
-        });
+        let waiting = world.life_up_to_the_start(edition(&world, FIRST), "own.act", note());
         world.life_with(edition(&world, changed), async |gateway| {
             let end = gateway.end_of(&waiting).await;
             assert_eq!(end.error.unwrap().code, "approval_void");
@@ -89,9 +78,7 @@ fn a6_a_tool_that_changes_after_it_was_approved_does_not_start() {
 #[test]
 fn a6_an_unchanged_tool_starts_after_the_same_death() {
     let world = World::new(1);
-    let waiting = world.life_with(edition(&world, FIRST), async |gateway| {
-        approved_and_died(&gateway, "own.act", note()).await
-    });
+    let waiting = world.life_up_to_the_start(edition(&world, FIRST), "own.act", note());
     assert_eq!(world.ledger.effects(), []);
     world
         .life_with(edition(&world, FIRST), async |gateway| assert!(gateway.end_of(&waiting).await.success()));
@@ -101,10 +88,10 @@ fn a6_an_unchanged_tool_starts_after_the_same_death() {
 #[test]
 fn a6_a_tool_that_is_not_registered_starts_nothing_and_voids_nothing() {
     let world = World::new(1);
-    let (approved, open) = world.life_with(edition(&world, FIRST), async |gateway| {
-        let open = gateway.asks("own.act", json!({ "what": "note 8" })).await;
-        (approved_and_died(&gateway, "own.act", note()).await, open)
+    let open = world.life_with(edition(&world, FIRST), async |gateway| {
+        gateway.asks("own.act", json!({ "what": "note 8" })).await
     });
+    let approved = world.life_up_to_the_start(edition(&world, FIRST), "own.act", note());
     world.life(async |gateway| {
         tokio::time::sleep(Duration::from_secs(60)).await;
         let refused = gateway.ann_says(&open, yes()).await.unwrap_err();
@@ -129,7 +116,7 @@ fn a6_a_policy_that_changes_after_the_approval_means_no_start() {
             "effect = \"ask\"\nreason = \"New.\"",
         ] {
             let world = World::new(1);
-            let waiting = world.life(async |gateway| approved_and_died(&gateway, path, args.clone()).await);
+            let waiting = world.life_up_to_the_start(|builder| builder, path, args.clone());
             let world = world.under(&format!("[[rule]]\nmatch = \"{path}\"\n{rule}\n"));
             world.life(async |gateway| {
                 let end = gateway.end_of(&waiting).await;
@@ -224,13 +211,9 @@ fn a7_a_question_from_inside_a_handler_is_voided_by_a_changed_tool_too() {
         Plugin::new("own", "Own", "Tools of this test.").version(version).tool(tool)
     };
     let world = World::new(1);
-    let (open, decided) = world.life_with(
-        |b| b.plugin(inside(&world, "1")),
-        async |gateway| {
-            let open = gateway.asks("own.act", note()).await;
-            (open, approved_and_died(&gateway, "own.act", note()).await)
-        },
-    );
+    let open = world
+        .life_with(|b| b.plugin(inside(&world, "1")), async |gateway| gateway.asks("own.act", note()).await);
+    let decided = world.life_up_to_the_start(|b| b.plugin(inside(&world, "1")), "own.act", note());
     world.life_with(
         |b| b.plugin(inside(&world, "2")),
         async |gateway| {
