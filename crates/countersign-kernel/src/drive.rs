@@ -71,9 +71,7 @@ impl Kernel {
 
     async fn step(self: &Arc<Self>, live: &Arc<Live>, entry: &mut Entry) -> Result<Flow, GatewayError> {
         let mut state = self.lock(live).await?;
-        if self.is_closed()
-            && (*entry == Entry::Resumed || matches!(state.execution.next(), Next::RecordStart(_)))
-        {
+        if self.is_closed() && would_start(&state, *entry) {
             // Nothing starts in a process that is going away; the next one takes it up.
             return Ok(self.stop(live, state));
         }
@@ -416,4 +414,11 @@ impl Kernel {
         let state = live.lock().await;
         self.stop(live, state);
     }
+}
+
+/// Whether the next step enters a handler, or leads to it without another look at the doors.
+fn would_start(state: &State, entry: Entry) -> bool {
+    let enters_again = || state.execution.recover().iter().any(|r| matches!(r, Recovery::Rerun(_)));
+    matches!(state.execution.next(), Next::Judge(_) | Next::RecordStart(_))
+        || (entry == Entry::Resumed && enters_again())
 }

@@ -174,6 +174,17 @@ impl GatewayBuilder {
     }
 }
 
+/// Does something to its end also where whoever asked for it hangs up: a front drops the futures of clients that went
+/// away, and what is half recorded must be acted on.
+async fn to_its_end<T, E>(work: impl Future<Output = Result<T, E>> + Send + 'static) -> Result<T, E>
+where
+    T: Send + 'static,
+    E: From<GatewayError> + Send + 'static,
+{
+    // It is never aborted, so that the only other end is a panic, or that of the runtime.
+    tokio::spawn(work).await.unwrap_or_else(|_| Err(GatewayError::Closed.into()))
+}
+
 impl Gateway {
     /// Starts building a gateway on a store.
     pub fn builder(store: impl Store) -> GatewayBuilder {
@@ -197,19 +208,19 @@ impl Gateway {
 
     /// Calls a tool: the whole way of a call. The answer is final, or says what it waits for.
     pub async fn call(&self, request: CallRequest) -> Result<ExecutionResult, CallError> {
-        let patience = request.patience;
-        let id = match self.kernel.accept(&request).await? {
-            Accepted::New(live) => {
-                self.kernel.spawn_driver(Arc::clone(&live), Entry::Fresh);
-                return Ok(self
-                    .kernel
-                    .wait_for(live.id, Some(live), patience)
-                    .await?
-                    .ok_or(GatewayError::Closed)?);
+        let (kernel, patience) = (Arc::clone(&self.kernel), request.patience);
+        let accepted = to_its_end(async move {
+            let accepted = kernel.accept(&request).await?;
+            if let Accepted::New(live) = &accepted {
+                kernel.spawn_driver(Arc::clone(live), Entry::Fresh);
             }
-            Accepted::Known(id) => id,
+            Ok::<_, CallError>(accepted)
+        });
+        let (id, live) = match accepted.await? {
+            Accepted::New(live) => (live.id, Some(live)),
+            Accepted::Known(id) => (id, None),
         };
-        Ok(self.kernel.wait_for(id, None, patience).await?.ok_or(GatewayError::Closed)?)
+        Ok(self.kernel.wait_for(id, live, patience).await?.ok_or(GatewayError::Closed)?)
     }
 
     /// Waits for an execution; nothing where there is none.
@@ -228,7 +239,8 @@ impl Gateway {
 
     /// Takes a person's decision.
     pub async fn decide(&self, request: Decide) -> Result<Receipt, DecideError> {
-        self.kernel.decide(request).await
+        let kernel = Arc::clone(&self.kernel);
+        to_its_end(async move { kernel.decide(request).await }).await
     }
 
     /// Stops an execution.
@@ -238,7 +250,8 @@ impl Gateway {
         by: &Caller,
         reason: &str,
     ) -> Result<ExecutionResult, CancelError> {
-        self.kernel.cancel(id, by, reason).await
+        let (kernel, by, reason) = (Arc::clone(&self.kernel), by.clone(), reason.to_owned());
+        to_its_end(async move { kernel.cancel(id, &by, &reason).await }).await
     }
 
     /// Settles a call that is in doubt.
@@ -249,7 +262,8 @@ impl Gateway {
         settlement: Settlement,
         by: &Caller,
     ) -> Result<ExecutionResult, SettleError> {
-        self.kernel.settle(id, call, settlement, by).await
+        let (kernel, by) = (Arc::clone(&self.kernel), by.clone());
+        to_its_end(async move { kernel.settle(id, call, settlement, &by).await }).await
     }
 
     /// Opens a session; opening one's own again changes nothing.

@@ -75,6 +75,7 @@ impl Kernel {
             principal: facts.principal.clone(),
             redaction: Redaction::default(),
             progress: Mutex::default(),
+            turn: tokio::sync::Mutex::default(),
         });
         let ctx = Ctx::new(facts, Arc::clone(&host) as Arc<dyn CtxHost>);
         let entered = AssertUnwindSafe(async { permit.enter(tool.tool(), ctx).await });
@@ -213,6 +214,8 @@ pub(crate) struct HandlerHost {
     principal: Principal,
     pub(crate) redaction: Redaction,
     progress: Mutex<Progress>,
+    /// Whose question is being recorded.
+    pub(crate) turn: tokio::sync::Mutex<()>,
 }
 
 /// How far this entering of the handler has come, to match it with what an earlier one recorded.
@@ -228,6 +231,11 @@ impl HandlerHost {
         let mut progress = self.progress.lock().unwrap_or_else(PoisonError::into_inner);
         progress.asks += 1;
         progress.asks - 1
+    }
+
+    /// The last question could not be asked.
+    pub(crate) fn give_back_ordinal(&self) {
+        self.progress.lock().unwrap_or_else(PoisonError::into_inner).asks -= 1;
     }
 
     fn outcome(&self, result: Result<Value, ToolError>) -> CallOutcome {

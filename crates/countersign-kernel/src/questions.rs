@@ -35,35 +35,52 @@ impl HandlerHost {
         // What cannot be shown is refused before it takes a number.
         self.shown_args(call, &request)?;
         drop(state);
-        let ordinal = self.next_ordinal();
         let mut backoff = Backoff::new(&self.kernel);
+        let (mut state, id) = self.asked(&request, &mut backoff).await?;
         loop {
-            match self.try_question(&request, ordinal).await? {
+            match self.answered(state, id).await? {
                 Ok(reply) => return Ok(reply),
                 Err(error) => backoff.pause(error).await.map_err(unavailable)?,
             }
+            state = self.lock_patiently().await.map_err(unavailable)?;
         }
     }
 
-    /// One try: the question is asked, or found asked already, and its answer awaited and given. The inner error is the
-    /// store's, after which the journal is looked at anew.
-    async fn try_question(
+    /// Asks, or finds what was asked before. Questions take their turn, so that their numbers are those of a replay also
+    /// where the store refuses one of them for a while; one that fails gives its number back.
+    async fn asked(
         &self,
         request: &AskRequest,
-        ordinal: u32,
-    ) -> Result<Result<AskReply, GatewayError>, ToolError> {
+        backoff: &mut Backoff<'_>,
+    ) -> Result<(Guard, ElicitationId), ToolError> {
+        let _turn = self.turn.lock().await;
+        let ordinal = self.next_ordinal();
+        let asked = loop {
+            match self.try_question(request, ordinal).await {
+                Ok(Ok(asked)) => return Ok(asked),
+                Ok(Err(error)) => {
+                    if let Err(error) = backoff.pause(error).await {
+                        break unavailable(error);
+                    }
+                }
+                Err(error) => break error,
+            }
+        };
+        self.give_back_ordinal();
+        Err(asked)
+    }
+
+    /// One try: the question is asked, or found asked already. The inner error is the store's, after which the journal is
+    /// looked at anew.
+    async fn try_question(&self, request: &AskRequest, ordinal: u32) -> Asking {
         let state = self.lock_patiently().await.map_err(unavailable)?;
         let call = state.execution.call(self.call).cloned().ok_or_else(gone)?;
         let recorded = call.run().and_then(|run| run.asks.get(ordinal as usize)).copied();
-        let asked = match recorded {
+        match recorded {
             Some(id) => self.find_again(&state, id, &call, request).map(|()| Ok((state, id))),
             None if ordinal as usize >= bounds::MAX_ASKS_PER_CALL => Err(too_many()),
             None if self.kernel.settings.people == People::Nobody => Err(nobody()),
             None => self.ask_anew(state, &call, request, ordinal).await,
-        };
-        match asked? {
-            Ok((state, id)) => self.answered(state, id).await,
-            Err(error) => Ok(Err(error)),
         }
     }
 

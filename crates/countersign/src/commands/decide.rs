@@ -50,12 +50,9 @@ pub(super) async fn deny(setup: Setup, args: DenyArgs) -> anyhow::Result<Exit> {
     let execution = told.execution.id();
     setup
         .with_gateway(&folder, async |local| {
-            match local.decide(target, Answer::Deny, args.reason).await {
-                Ok(receipt) => announce(&receipt, &told, &Answer::Deny, local.screen),
-                // Withdrawn instead of denied: nothing ran and nothing will, which is what was wanted.
-                Err(error @ DecideError::Void(_)) => local.screen.note(&error.to_string()),
-                Err(error) => return Err(refused(error, &local.invocation)),
-            }
+            let decided = local.decide(target, Answer::Deny, args.reason).await;
+            let receipt = decided.map_err(|error| refused(error, &local.invocation))?;
+            announce(&receipt, &told, &Answer::Deny, local.screen);
             let result = local.until_paused(execution).await?;
             report::result(&result, local.screen, &local.invocation)
         })

@@ -101,7 +101,7 @@ fn under_other_rules_nothing_is_approved() {
     let (_, other) = shell.paused("bank.pay", r#"{"to":"bob","amount":5}"#);
     std::fs::remove_file(shell.folder().join("countersign.toml")).unwrap();
     shell.run(&["--demo", "approve", &elicitation]).printed(&["\"to\": \"ann\""]);
-    shell.run(&["--demo", "deny", &other]).failed(0, &["nothing ran"]);
+    shell.run(&["--demo", "deny", &other]).failed(0, &["Denied. bank.pay", "did not run"]);
     shell.run(&["inbox"]).printed(&["Nothing waits"]);
 }
 
