@@ -270,7 +270,7 @@ impl Kernel {
         if wanted == Remember::Call {
             return Ok(None);
         }
-        let Some(tool) = self.granted_tool(state.execution.call(elicitation.call), elicitation) else {
+        let Some(tool) = granted_tool(state.execution.call(elicitation.call), elicitation) else {
             return Ok(None);
         };
         Ok(Some(Grant {
@@ -287,15 +287,6 @@ impl Kernel {
         }))
     }
 
-    fn granted_tool(&self, call: Option<&Call>, elicitation: &Elicitation) -> Option<GrantedTool> {
-        let call = call?;
-        if call.path == elicitation.tool {
-            return Some(GrantedTool { path: call.path.clone(), fingerprint: call.fingerprint });
-        }
-        let other = self.catalog.at(&elicitation.tool)?;
-        Some(GrantedTool { path: other.path().clone(), fingerprint: other.fingerprint() })
-    }
-
     /// What the person reads at the gate; nothing where the tool fails to say it.
     pub(crate) fn gate_message(&self, call: &Call) -> Option<String> {
         let tool = self.catalog.at(&call.path)?;
@@ -308,6 +299,12 @@ impl Kernel {
         };
         (!message.trim().is_empty() && message.len() <= bounds::MAX_TEXT_BYTES).then_some(message)
     }
+}
+
+/// What a remembered yes covers: the tool that asked, and no other.
+fn granted_tool(call: Option<&Call>, elicitation: &Elicitation) -> Option<GrantedTool> {
+    let call = call.filter(|call| call.path == elicitation.tool)?;
+    Some(GrantedTool { path: call.path.clone(), fingerprint: call.fingerprint })
 }
 
 /// The decision that withdraws a question.

@@ -173,12 +173,7 @@ impl Kernel {
             session: state.execution.session(),
         });
         match verdict.effect {
-            Effect::Deny => {
-                let why = verdict.reason.as_deref().map(|r| format!(" {r}")).unwrap_or_default();
-                let failure =
-                    Failure::new("denied", format!("Policy denied the call: {}.{why}", verdict.source));
-                self.settle_now(state, no, CallOutcome::Failed(failure)).await?;
-            }
+            Effect::Deny => self.settle_now(state, no, CallOutcome::Failed(denied(&verdict))).await?,
             Effect::Allow => self.start_by_policy(state, no, &verdict).await?,
             Effect::Ask => self.start_by_grant_or_ask(state, no, &verdict).await?,
         }
@@ -421,4 +416,10 @@ fn would_start(state: &State, entry: Entry) -> bool {
     let enters_again = || state.execution.recover().iter().any(|r| matches!(r, Recovery::Rerun(_)));
     matches!(state.execution.next(), Next::Judge(_) | Next::RecordStart(_))
         || (entry == Entry::Resumed && enters_again())
+}
+
+/// What the caller is told of a call that policy denies.
+pub(crate) fn denied(verdict: &Verdict) -> Failure {
+    let why = verdict.reason.as_deref().map(|reason| format!(" {reason}")).unwrap_or_default();
+    Failure::new("denied", format!("Policy denied the call: {}.{why}", verdict.source))
 }

@@ -12,14 +12,14 @@ use countersign_core::digest::Binding;
 use countersign_core::event::{CallIssued, CallOutcome, Failure, Kind, Started};
 use countersign_core::execution::Next;
 use countersign_core::ids::{CallNo, ElicitationId, ExecutionId};
-use countersign_core::policy::PathPattern;
+use countersign_core::policy::{Effect, PathPattern, Subject, Verdict};
 use countersign_sdk::{Remember, SessionId};
 use serde_json::Value;
 
 use crate::accept::Caller;
 use crate::catalog::CatalogTool;
 use crate::decide::{Answer, Decide, Target};
-use crate::drive::GateQuestion;
+use crate::drive::{GateQuestion, denied};
 use crate::error::{DecideError, GatewayError};
 use crate::kernel::Kernel;
 use crate::live::{Guard, State};
@@ -39,7 +39,7 @@ pub struct ElicitationEngine {
 /// How a call passed the gate.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Passage {
-    /// The tool is not destructive.
+    /// Policy allows it: the tool is not destructive, or a rule says so.
     Safe,
     /// The tool is approved for the session.
     Remembered,
@@ -74,11 +74,12 @@ impl ElicitationEngine {
 
     /// Lets a call through, or waits for a person. Returns at once for safe and for session-approved tools.
     pub async fn gate(&self, tool: &CatalogTool, args: &Value) -> Result<Passage, GateError> {
-        if !tool.effects().destructive {
-            return Ok(Passage::Safe);
-        }
-        if self.passes_freely(tool) {
-            return Ok(Passage::Remembered);
+        let verdict = self.verdict(tool, args);
+        match verdict.effect {
+            Effect::Allow => return Ok(Passage::Safe),
+            Effect::Deny => return Err(GateError::Refused(denied(&verdict))),
+            Effect::Ask if self.passes_freely(tool) => return Ok(Passage::Remembered),
+            Effect::Ask => {}
         }
         Box::pin(self.wait_at_gate(tool, args)).await
     }
@@ -162,6 +163,17 @@ impl ElicitationEngine {
     pub fn on_pause(&self, callback: impl Fn(&Pending) + Send + Sync + 'static) {
         let mut callbacks = self.kernel.on_pause.write().unwrap_or_else(std::sync::PoisonError::into_inner);
         callbacks.push(Arc::new(callback));
+    }
+
+    fn verdict(&self, tool: &CatalogTool, args: &Value) -> Verdict {
+        self.kernel.policy.decide(&Subject {
+            path: tool.path(),
+            effects: tool.effects(),
+            source: tool.source(),
+            args,
+            principal: &self.requester.principal,
+            session: &self.session,
+        })
     }
 
     fn passes_freely(&self, tool: &CatalogTool) -> bool {

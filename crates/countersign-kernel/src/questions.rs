@@ -227,7 +227,7 @@ impl HandlerHost {
             call: self.call,
             origin: Origin::Handler { ordinal },
             because: format!("{} asks while it runs", call.path),
-            remember: self.remember(&request.kind, &tool),
+            remember: self.remember(&request.kind, &tool, &call.path),
             kind: request.kind.clone(),
             tool,
             message: request.message.clone(),
@@ -237,11 +237,12 @@ impl HandlerHost {
         })
     }
 
-    /// Only approvals of a tool can be remembered: a form or a bare confirmation is about this moment.
-    fn remember(&self, kind: &AskKind, tool: &ToolPath) -> Remember {
+    /// Only approvals of the running tool itself can be remembered. A form or a bare confirmation is about this moment,
+    /// and a tool must not collect a lasting yes for another one under words of its own.
+    fn remember(&self, kind: &AskKind, tool: &ToolPath, own: &ToolPath) -> Remember {
         match kind {
-            AskKind::Approval => self.kernel.remember_for(tool, None),
-            AskKind::Form { .. } => Remember::Call,
+            AskKind::Approval if tool == own => self.kernel.remember_for(tool, None),
+            AskKind::Approval | AskKind::Form { .. } => Remember::Call,
         }
     }
 

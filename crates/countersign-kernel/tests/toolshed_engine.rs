@@ -388,3 +388,17 @@ fn an_answer_given_while_nobody_waits_is_kept_for_whoever_comes_back() {
         assert!(!other_args.is_finished(), "other arguments are another question");
     });
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_rule_that_denies_is_not_passed_even_with_a_session_approval() {
+    let rules = "[[rule]]\nmatch = \"lab.**\"\nwhen = 'args.what == \"note 7\"'\neffect = \"deny\"\n";
+    let gateway = World::new(1).under(rules).start().await;
+    let engine = engine(&gateway);
+    engine.add_session_approval("lab.destroy").await.unwrap();
+    for path in ["lab.destroy", "lab.read"] {
+        assert_eq!(refusal(engine.gate(&tool(&gateway, path), &note()).await), "denied", "{path}");
+    }
+    let other = json!({ "what": "note 8" });
+    let passed = engine.gate(&tool(&gateway, "lab.destroy"), &other).await.unwrap();
+    assert_eq!(passed, Passage::Remembered);
+}

@@ -167,3 +167,14 @@ async fn a_grant_given_with_a_revoked_token_is_dead_and_does_not_hide_the_next()
     assert!(call(&gateway, "lab.destroy").await.success(), "Ann's approval is remembered");
     assert_eq!(world.ledger.effects().len(), 3);
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_tool_cannot_collect_a_lasting_yes_for_another_under_its_own_words() {
+    let gateway = World::new(1).start().await;
+    let asks = json!({ "style": "method", "tool_path": "lab.destroy" });
+    let waiting = gateway.ask("lab.elicit", asks).await.unwrap();
+    gateway.ann_says(&waiting, yes()).await.unwrap();
+    assert!(gateway.end_of(&waiting).await.success());
+    assert_eq!(gateway.grants(&session()).await.unwrap(), []);
+    assert!(call(&gateway, "lab.destroy").await.paused().is_some());
+}
