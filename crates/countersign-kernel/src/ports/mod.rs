@@ -1,16 +1,20 @@
 //! The ports: what the kernel needs from the world, as traits.
 //!
-//! One store trait, not one per table; a clock; entropy; credentials. Implementations live elsewhere, but for the
+//! One store trait, not one per table; a clock; entropy; credentials; where scripts run. Implementations live elsewhere, but for the
 //! system clock, the system's entropy and credentials from the environment, which need nothing but `std`.
 
 mod clock;
 mod credentials;
 mod entropy;
+mod scripts;
 mod store;
 
 pub use clock::{Clock, SystemClock};
 pub use credentials::{Credentials, CredentialsError, EnvCredentials};
 pub use entropy::{Entropy, SystemEntropy};
+pub use scripts::{
+    Completion, Program, Request, ScriptEnd, ScriptFault, ScriptHost, Stripped, Turn, Vm, Wanted,
+};
 pub use store::{
     Committed, ElicitationFilter, ElicitationRow, ExecutionFilter, ExecutionRow, GrantWrite, JournalWrite,
     Listing, Page, Requirement, SessionRow, Store, StoreError, TokenRow, TokenWrite, Write,

@@ -1,0 +1,184 @@
+//! Where scripts run: a port, because the engine is C and belongs into a process of its own.
+//!
+//! A [`Vm`] is a script's whole world. It is driven in turns: it is given completions, one at a time and in order, the
+//! job queue run dry after each, and answers what it asks for next. It decides nothing: every request of it goes the
+//! way of a call. It may be dropped at any moment; the same program, given the same completions, asks for the same.
+
+use async_trait::async_trait;
+use countersign_core::canonical::{Canonical, Verbatim};
+use countersign_core::event::{CallOutcome, Failure};
+use countersign_core::time::Timestamp;
+
+use crate::result::LogLine;
+
+/// Runs scripts.
+#[async_trait]
+pub trait ScriptHost: Send + Sync + 'static {
+    /// A fresh VM, for one script of one principal and nothing after it.
+    async fn open(&self) -> Result<Box<dyn Vm>, ScriptFault>;
+}
+
+/// One script's world. Dropping it ends it at once.
+#[async_trait]
+pub trait Vm: Send {
+    /// Strips the types of a source; nothing of it runs.
+    async fn strip(&mut self, source: &str) -> Result<Stripped, ScriptFault>;
+
+    /// Starts the script and lets it run until it can only wait.
+    async fn start(&mut self, program: Program) -> Result<Turn, ScriptFault>;
+
+    /// Gives the script what it waits for, in this order, and lets it run until it can only wait.
+    async fn deliver(&mut self, completions: Vec<Completion>) -> Result<Turn, ScriptFault>;
+}
+
+/// A source without its types: what is journaled, so that a newer stripper cannot change a replay.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Stripped {
+    /// The JavaScript.
+    pub code: String,
+    /// The way from its positions back to the source's, as a source map's `mappings`.
+    pub mappings: String,
+}
+
+/// What a VM runs. All that it could take from the world stands here.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Program {
+    /// What to run, and where its positions lie in the source.
+    pub stripped: Stripped,
+    /// What its random numbers come from.
+    pub seed: [u8; 32],
+    /// The time it starts at; later its time is that of its last completion.
+    pub now: Timestamp,
+}
+
+/// Something the script waited for.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Completion {
+    /// The request it answers.
+    pub request: u32,
+    /// When it was recorded: the script's time from here on.
+    pub at: Timestamp,
+    /// What its promise is settled with; `null` for a sleep.
+    pub outcome: CallOutcome,
+}
+
+/// What a script did until it could only wait.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Turn {
+    /// What it asks for, in order.
+    pub requests: Vec<Request>,
+    /// What it logged, in order.
+    pub logs: Vec<LogLine>,
+    /// How it ended, if it did.
+    pub end: Option<ScriptEnd>,
+}
+
+/// Something a script asks for. They are numbered from 0, in the order they were made.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Request {
+    /// Its number.
+    pub no: u32,
+    /// What it is.
+    pub wanted: Wanted,
+}
+
+/// What a script can ask for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Wanted {
+    /// A call.
+    Call {
+        /// The path, as the script wrote it: nobody has looked yet whether there is such a tool.
+        path: String,
+        /// The arguments, taken once.
+        args: Canonical,
+    },
+    /// To go on later.
+    Sleep {
+        /// How much later.
+        ms: u64,
+    },
+}
+
+/// How a script ended by itself.
+#[derive(Debug, Clone, PartialEq)]
+pub enum ScriptEnd {
+    /// With a value.
+    Returned(Verbatim),
+    /// With an error that it did not catch: a failed call's own code, else `script_error`; the message says where.
+    Threw(Failure),
+}
+
+/// How a script was ended, or why it could not begin.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ScriptFault {
+    /// The source does not parse.
+    #[error("{message} (line {line}, column {column})")]
+    Invalid {
+        /// What is wrong.
+        message: String,
+        /// Where, from 1.
+        line: u32,
+        /// Where, from 1.
+        column: u32,
+    },
+    /// The source is too long.
+    #[error("the script has {bytes} bytes; it may have {bound}")]
+    TooLong {
+        /// How long it is.
+        bytes: usize,
+        /// How long it may be.
+        bound: usize,
+    },
+    /// It took more memory than it may.
+    #[error("the script used more than its {bound_mib} MiB of memory")]
+    OutOfMemory {
+        /// How much it may take.
+        bound_mib: u64,
+    },
+    /// It computed longer than it may. Waiting is free.
+    #[error("the script computed for more than its {bound_ms} ms; waiting would have been free")]
+    CpuLimit {
+        /// How long it may.
+        bound_ms: u64,
+    },
+    /// It made more calls than it may.
+    #[error("the script made more than its {bound} calls")]
+    TooManyCalls {
+        /// How many it may make.
+        bound: u32,
+    },
+    /// A value is larger than it may be.
+    #[error("a value of the script is larger than {bound} bytes")]
+    ValueTooLarge {
+        /// How large it may be.
+        bound: usize,
+    },
+    /// Its process died, or said what no script can say.
+    #[error("the script's sandbox crashed; nothing outside it was harmed")]
+    Crashed {
+        /// What is known of it, for the log.
+        cause: String,
+    },
+    /// No VM is to be had at the moment.
+    #[error("no sandbox could be started; try again shortly")]
+    Unavailable {
+        /// Why, for the log.
+        cause: String,
+    },
+}
+
+impl ScriptFault {
+    /// The stable code.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::Invalid { .. } => "script_invalid",
+            Self::TooLong { .. } => "script_too_long",
+            Self::OutOfMemory { .. } => "out_of_memory",
+            Self::CpuLimit { .. } => "cpu_limit",
+            Self::TooManyCalls { .. } => "too_many_calls",
+            Self::ValueTooLarge { .. } => "value_too_large",
+            Self::Crashed { .. } => "sandbox_crashed",
+            Self::Unavailable { .. } => "unavailable",
+        }
+    }
+}
