@@ -140,6 +140,7 @@ impl AuditEntry {
         match body {
             EventBody::Started(started) => {
                 self.by = Some(started.requester.id.clone());
+                self.digest = started.script.as_ref().map(|script| script.digest);
                 self.detail = format!("session {}", started.session);
             }
             EventBody::CallIssued(issued) => {
@@ -180,7 +181,14 @@ impl AuditEntry {
                 self.call = Some(*call);
                 self.detail = outcome_word(outcome);
             }
-            EventBody::Finished { outcome } => self.detail = outcome_word(outcome),
+            EventBody::CallRefused { path, requested, failure } => {
+                self.digest = Some(*requested);
+                self.detail = format!("{}: {}", crate::visible::visible(path).text, failure.code);
+            }
+            EventBody::SleepStarted { ms } => self.detail = format!("{ms} ms"),
+            EventBody::SleepEnded { request } => self.detail = format!("request {request}"),
+            EventBody::ScriptWaits { seen } => self.detail = format!("after {seen} completions"),
+            EventBody::Finished { outcome, .. } => self.detail = outcome_word(outcome),
             EventBody::Cancelled { by, reason } => {
                 self.by.clone_from(by);
                 self.detail.clone_from(reason);

@@ -11,8 +11,14 @@ pub const MAX_VALUE_BYTES: usize = 1024 * 1024;
 pub const MAX_VALUE_DEPTH: usize = 64;
 /// The longest message, comment or reason, in bytes.
 pub const MAX_TEXT_BYTES: usize = 16 * 1024;
-/// The most calls one execution may issue.
+/// The most calls one execution may issue; a script's sleeps count too.
 pub const MAX_CALLS: u32 = 10_000;
+/// The longest script, in bytes of source.
+pub const MAX_SCRIPT_BYTES: usize = 256 * 1024;
+/// The longest sleep of a script, in milliseconds.
+pub const MAX_SLEEP_MS: u64 = 24 * 60 * 60 * 1000;
+/// The most bytes of arguments and results that one script's journal may hold.
+pub const MAX_SCRIPT_JOURNAL_BYTES: usize = 64 * 1024 * 1024;
 /// The most questions one call may ask.
 pub const MAX_ASKS_PER_CALL: usize = 100;
 /// The most steps one call may record.

@@ -3,7 +3,7 @@
 //! A stored event is `{"v":1,"at":…,"event":{"name":{…}}}`. The form is golden-tested: what an older version wrote, a
 //! newer one reads. Fields are added with a default, never renamed.
 
-use countersign_sdk::{Effects, Principal, PrincipalId, SessionId, ToolPath};
+use countersign_sdk::{Effects, LogLevel, Principal, PrincipalId, SessionId, ToolPath};
 use serde::ser::SerializeStruct;
 use serde::{Deserialize, Serialize, Serializer};
 use serde_json::value::RawValue;
@@ -11,7 +11,7 @@ use serde_json::value::RawValue;
 use crate::canonical::{Canonical, Verbatim};
 use crate::digest::{Digest, Fingerprint};
 use crate::elicitation::{Decision, Elicitation};
-use crate::ids::{CallNo, ElicitationId, ExecutionId, GrantId, TokenId};
+use crate::ids::{CallNo, ElicitationId, ExecutionId, GrantId, RequestNo, TokenId};
 use crate::time::Timestamp;
 
 /// The version of the stored form.
@@ -67,10 +67,37 @@ pub enum EventBody {
         /// The outcome.
         outcome: CallOutcome,
     },
+    /// A script asked for a call that did not become one: it throws where the script made it.
+    CallRefused {
+        /// What the script wrote.
+        path: String,
+        /// What it asked for, as one digest.
+        requested: Digest,
+        /// Why.
+        failure: Failure,
+    },
+    /// A script asked to go on later.
+    SleepStarted {
+        /// For how long.
+        ms: u64,
+    },
+    /// A script's sleep is over.
+    SleepEnded {
+        /// The request that began it.
+        request: RequestNo,
+    },
+    /// A script was given its first `seen` completions and can only wait for people.
+    ScriptWaits {
+        /// How many.
+        seen: u32,
+    },
     /// The execution has an outcome.
     Finished {
         /// The outcome.
         outcome: CallOutcome,
+        /// What a script logged.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        logs: Vec<LogLine>,
     },
     /// The execution was stopped.
     Cancelled {
@@ -102,7 +129,7 @@ pub enum EventBody {
 pub struct Started {
     /// The execution.
     pub execution: ExecutionId,
-    /// One call, or a bare gate.
+    /// One call, a bare gate, or a script.
     pub kind: Kind,
     /// The session it runs in.
     pub session: SessionId,
@@ -114,6 +141,34 @@ pub struct Started {
     /// The caller's own key: the same key again is the same execution.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub idempotency_key: Option<String>,
+    /// What runs, where the execution is a script.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub script: Option<Box<Script>>,
+}
+
+/// A script, with all that makes it run the same way again.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Script {
+    /// What the agent sent.
+    pub source: String,
+    /// What runs: the source without its types. A newer stripper cannot change a replay.
+    pub code: String,
+    /// The way from the code's positions to the source's.
+    pub mappings: String,
+    /// The digest of the code.
+    pub digest: Digest,
+    /// What its random numbers come from.
+    pub seed: Digest,
+}
+
+/// A line that a handler or a script logged.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LogLine {
+    /// How much it matters.
+    pub level: LogLevel,
+    /// What it says, fields appended.
+    pub message: String,
 }
 
 /// What an execution is.
@@ -124,6 +179,8 @@ pub enum Kind {
     Call,
     /// A gate without a handler of ours: the embedding program runs what was let through.
     Gate,
+    /// A script, with as many calls as it makes.
+    Script,
 }
 
 /// A call as it was issued: what the pre-hooks produced, never what the agent first sent.
@@ -144,6 +201,9 @@ pub struct CallIssued {
     pub policy_version: Digest,
     /// What an approval of it is bound to.
     pub digest: Digest,
+    /// What a script asked for, before any hook rewrote it, as one digest.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub requested: Option<Digest>,
 }
 
 /// On what authority a handler runs on.
@@ -215,6 +275,11 @@ pub enum Settlement {
 }
 
 impl EventBody {
+    /// The end of an execution that logged nothing.
+    pub fn finished(outcome: CallOutcome) -> Self {
+        Self::Finished { outcome, logs: Vec::new() }
+    }
+
     /// The event's name, as DESIGN.md lists it.
     pub fn name(&self) -> &'static str {
         match self {
@@ -225,6 +290,10 @@ impl EventBody {
             Self::CallStarted { .. } => "CallStarted",
             Self::StepRecorded { .. } => "StepRecorded",
             Self::CallSettled { .. } => "CallSettled",
+            Self::CallRefused { .. } => "CallRefused",
+            Self::SleepStarted { .. } => "SleepStarted",
+            Self::SleepEnded { .. } => "SleepEnded",
+            Self::ScriptWaits { .. } => "ScriptWaits",
             Self::Finished { .. } => "Finished",
             Self::Cancelled { .. } => "Cancelled",
             Self::FoundInDoubt { .. } => "FoundInDoubt",

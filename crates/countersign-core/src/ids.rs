@@ -101,6 +101,17 @@ impl fmt::Display for CallNo {
     }
 }
 
+/// The number of something a script asked for, in the order it asked, from 0: a call, a call that was refused, or a sleep.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct RequestNo(pub u32);
+
+impl fmt::Display for RequestNo {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.0)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -76,24 +76,25 @@ pub(crate) enum Accepted {
 }
 
 /// What steps 1 to 3 made of a request.
-struct Admitted {
-    tool: Arc<CatalogTool>,
-    args: Canonical,
-    denied: Option<String>,
+pub(crate) struct Admitted {
+    pub(crate) tool: Arc<CatalogTool>,
+    pub(crate) args: Canonical,
+    /// Why a hook wants it stopped.
+    pub(crate) denied: Option<String>,
 }
 
 impl Kernel {
     pub(crate) async fn accept(self: &Arc<Self>, request: &CallRequest) -> Result<Accepted, CallError> {
-        self.check_caller(request).await?;
-        let admitted = self.admit(request).await?;
+        let CallRequest { caller, session, .. } = request;
+        self.check_caller(caller, session, request.key.as_deref()).await?;
+        let admitted = self.admit(&request.path, request.args.clone(), &caller.principal, session).await?;
         if let Some(known) = self.known(request, &admitted).await? {
             return Ok(Accepted::Known(known));
         }
         let mut state = self.issue(request, &admitted)?;
         let judged = match &admitted.denied {
             Some(reason) => {
-                let failure = Failure::new("denied", format!("A hook denied the call: {reason}"));
-                self.settle_now(&mut state, CallNo(0), CallOutcome::Failed(failure)).await
+                self.settle_now(&mut state, CallNo(0), CallOutcome::Failed(denied_by_hook(reason))).await
             }
             None => self.judge(&mut state, CallNo(0)).await.map(|_| ()),
         };
@@ -117,48 +118,63 @@ impl Kernel {
         Ok(if Arc::ptr_eq(&live, &ours) { Accepted::New(live) } else { Accepted::Known(live.id) })
     }
 
-    async fn check_caller(&self, request: &CallRequest) -> Result<(), CallError> {
+    pub(crate) async fn check_caller(
+        &self,
+        caller: &Caller,
+        session: &SessionId,
+        key: Option<&str>,
+    ) -> Result<(), CallError> {
         if self.is_closed() {
             return Err(GatewayError::Closed.into());
         }
-        if !request.caller.principal.may_call() {
+        if !caller.principal.may_call() {
             return Err(CallError::NotAllowed("this credential may not call tools".into()));
         }
-        if let Some(key) = &request.key
+        if let Some(key) = key
             && (key.is_empty() || key.len() > MAX_KEY_BYTES || !key.bytes().all(|b| b.is_ascii_graphic()))
         {
             let problem = format!("an idempotency key is 1 to {MAX_KEY_BYTES} visible ASCII characters");
             return Err(CallError::NotAllowed(problem));
         }
-        if self.sessions.owner(&*self.store, &request.session).await?.as_ref()
-            != Some(&request.caller.principal.id)
-        {
+        if self.sessions.owner(&*self.store, session).await?.as_ref() != Some(&caller.principal.id) {
             return Err(CallError::SessionNotFound);
         }
         Ok(())
     }
 
-    async fn admit(&self, request: &CallRequest) -> Result<Admitted, CallError> {
-        let tool = self.catalog.get(&request.path).ok_or_else(|| CallError::ToolNotFound {
-            path: request.path.chars().take(countersign_sdk::MAX_PATH_BYTES).collect(),
-            near: self.catalog.near(&request.path),
-        })?;
-        let principal = &request.caller.principal;
+    /// Steps 1 to 3: the tool, its input, the pre-hooks.
+    pub(crate) async fn admit(
+        &self,
+        path: &str,
+        args: Value,
+        principal: &Principal,
+        session: &SessionId,
+    ) -> Result<Admitted, CallError> {
+        let tool = self.catalog.get(path).ok_or_else(|| self.not_a_tool(path))?;
         if principal.kind == PrincipalKind::Service && !tool.tool().definition().service_account_allowed {
             return Err(CallError::NotAllowed(format!(
                 "{} may not be called by a service account",
                 tool.path()
             )));
         }
-        bounds::check(&request.args)?;
+        bounds::check(&args)?;
         let invalid = |violations| CallError::InvalidInput { violations };
-        let args = tool.tool().admit(request.args.clone()).map_err(invalid)?;
-        let (args, denied) = match self.hooks.before(tool, args.clone(), principal, &request.session).await {
+        let args = tool.tool().admit(args).map_err(invalid)?;
+        let (args, denied) = match self.hooks.before(tool, args.clone(), principal, session).await {
             Hooked::Continue(args) => (args, None),
             Hooked::Deny(reason) => (args, Some(reason)),
             Hooked::Invalid(violations) => return Err(invalid(violations)),
         };
         Ok(Admitted { tool: Arc::clone(tool), args: Canonical::of(&args)?, denied })
+    }
+
+    fn not_a_tool(&self, path: &str) -> CallError {
+        let cut = path.chars().take(countersign_sdk::MAX_PATH_BYTES).collect();
+        let inside = self.catalog.inside(path);
+        if inside.is_empty() {
+            return CallError::ToolNotFound { path: cut, near: self.catalog.near(path) };
+        }
+        CallError::Namespace { path: cut, inside }
     }
 
     /// The execution this request already is, by its key.
@@ -185,24 +201,7 @@ impl Kernel {
     fn issue(&self, request: &CallRequest, admitted: &Admitted) -> Result<State, CallError> {
         let execution = ExecutionId::from_random(self.random()?);
         let requester = &request.caller.principal;
-        let tool = &admitted.tool;
-        let binding = Binding {
-            tool: tool.path(),
-            fingerprint: tool.fingerprint(),
-            args: &admitted.args,
-            requester: &requester.id,
-            session: &request.session,
-            policy_version: self.policy_version,
-        };
-        let issued = CallIssued {
-            call: CallNo(0),
-            path: tool.path().clone(),
-            fingerprint: tool.fingerprint(),
-            effects: tool.effects(),
-            digest: binding.digest(),
-            args: admitted.args.clone(),
-            policy_version: self.policy_version,
-        };
+        let issued = self.issued(CallNo(0), admitted, requester, &request.session);
         let started = Started {
             execution,
             kind: Kind::Call,
@@ -210,11 +209,42 @@ impl Kernel {
             requester: requester.clone(),
             token: request.caller.token,
             idempotency_key: request.key.clone(),
+            script: None,
         };
         Ok(State::fresh(self.opening(started, issued))?)
     }
 
-    /// Records the outcome of a call that never ran, and with it the end of a one-call execution.
+    /// A call as it is issued.
+    pub(crate) fn issued(
+        &self,
+        call: CallNo,
+        admitted: &Admitted,
+        requester: &Principal,
+        session: &SessionId,
+    ) -> CallIssued {
+        let tool = &admitted.tool;
+        let binding = Binding {
+            tool: tool.path(),
+            fingerprint: tool.fingerprint(),
+            args: &admitted.args,
+            requester: &requester.id,
+            session,
+            policy_version: self.policy_version,
+        };
+        CallIssued {
+            call,
+            path: tool.path().clone(),
+            fingerprint: tool.fingerprint(),
+            effects: tool.effects(),
+            digest: binding.digest(),
+            args: admitted.args.clone(),
+            policy_version: self.policy_version,
+            requested: None,
+        }
+    }
+
+    /// Records the outcome of a call that never ran, and with it the end of a one-call execution. In a script nothing
+    /// happened that must not be lost, so it is written with what comes next.
     pub(crate) async fn settle_now(
         &self,
         state: &mut State,
@@ -222,6 +252,14 @@ impl Kernel {
         outcome: CallOutcome,
     ) -> Result<(), GatewayError> {
         let settled = EventBody::CallSettled { call, outcome: outcome.clone() };
-        self.record(state, vec![settled, EventBody::Finished { outcome }], Beside::default()).await
+        if state.execution.kind() == Kind::Script {
+            return self.note(state, vec![settled]);
+        }
+        self.record(state, vec![settled, EventBody::finished(outcome)], Beside::default()).await
     }
+}
+
+/// What the caller is told of a call that a hook denies.
+pub(crate) fn denied_by_hook(reason: &str) -> Failure {
+    Failure::new("denied", format!("A hook denied the call: {reason}"))
 }

@@ -43,7 +43,7 @@ fn is_passing(error: &GatewayError) -> bool {
         GatewayError::Store(store) => {
             matches!(store, StoreError::Unavailable(_) | StoreError::Overloaded | StoreError::Conflict { .. })
         }
-        GatewayError::NoEntropy => true,
+        GatewayError::NoEntropy | GatewayError::Sandbox(_) => true,
         GatewayError::Journal(_) | GatewayError::Closed => false,
     }
 }

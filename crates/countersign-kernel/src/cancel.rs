@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use countersign_core::bounds;
-use countersign_core::event::EventBody;
+use countersign_core::event::{EventBody, Kind};
 use countersign_core::execution::Next;
 use countersign_core::ids::ExecutionId;
 
@@ -48,13 +48,17 @@ impl Kernel {
             Next::AwaitSettlement(_) => return Err(CancelError::InDoubt),
             _ => {}
         }
-        live.request_cancel();
-        if state.execution.calls().iter().any(|call| call.may_have_acted()) {
+        // A handler is told in any case. A script whose call must end first goes on, and its next calls are not told.
+        if state.execution.kind() != Kind::Script {
+            live.request_cancel();
+        }
+        if state.execution.may_have_acted() {
             return Err(CancelError::TooLate);
         }
         let by = Some(by.principal.id.clone());
         let reason = &reason[..reason.floor_char_boundary(bounds::MAX_TEXT_BYTES)];
         self.end_cancelled(state, by, reason).await?;
+        live.request_cancel();
         Ok(())
     }
 

@@ -60,6 +60,24 @@ impl Catalog {
         self.sorted.iter().filter_map(|path| self.tools.get(path))
     }
 
+    /// What is in a namespace, by its next segment: tools as they are called, namespaces with `.*`. Nothing where there is no
+    /// such namespace.
+    pub fn inside(&self, namespace: &str) -> Vec<String> {
+        let mut inside = Vec::new();
+        for path in &self.sorted {
+            let rest = path.as_str().strip_prefix(namespace).and_then(|rest| rest.strip_prefix('.'));
+            let Some(rest) = rest.filter(|_| !namespace.is_empty()) else { continue };
+            let entry = match rest.split_once('.') {
+                Some((segment, _)) => format!("{namespace}.{segment}.*"),
+                None => path.to_string(),
+            };
+            if inside.last() != Some(&entry) {
+                inside.push(entry);
+            }
+        }
+        inside
+    }
+
     /// How many there are.
     pub fn len(&self) -> usize {
         self.tools.len()

@@ -50,7 +50,11 @@ pub(crate) struct GateQuestion {
 impl Kernel {
     /// Starts a task that drives the execution; the caller has set `driven`.
     pub(crate) fn spawn_driver(self: &Arc<Self>, live: Arc<Live>, entry: Entry) {
-        tokio::spawn(Arc::clone(self).drive(live, entry));
+        if live.kind == Kind::Script {
+            tokio::spawn(Arc::clone(self).conduct(live, None));
+        } else {
+            tokio::spawn(Arc::clone(self).drive(live, entry));
+        }
     }
 
     async fn drive(self: Arc<Self>, live: Arc<Live>, mut entry: Entry) {
@@ -100,7 +104,7 @@ impl Kernel {
                 self.await_people(live).await
             }
             Next::Finish(outcome) => {
-                self.record(&mut state, vec![EventBody::Finished { outcome }], Beside::default()).await?;
+                self.record(&mut state, vec![EventBody::finished(outcome)], Beside::default()).await?;
                 Ok(Flow::Continue)
             }
             // A handler that nobody here runs: the state was read anew after a failed write, so it is taken up as after a crash.
@@ -116,6 +120,8 @@ impl Kernel {
                 _ => Ok(self.stop(live, state)),
             },
             Next::Issue | Next::AwaitSettlement(_) => Ok(self.stop(live, state)),
+            // Only scripts have these, and another loop.
+            Next::Rerun(_) | Next::FindInDoubt(_) | Next::RunScript => Ok(self.stop(live, state)),
         }
     }
 
@@ -131,7 +137,7 @@ impl Kernel {
         match recovery {
             Recovery::FoundInDoubt(call) => {
                 *entry = Entry::Resumed;
-                let mut events = self.withdrawn(&state, "the call is in doubt");
+                let mut events = self.withdrawn_of(&state, call, "the call is in doubt");
                 events.push(EventBody::FoundInDoubt { call });
                 self.record(&mut state, events, Beside::default()).await?;
                 *entry = Entry::Fresh;
@@ -190,7 +196,7 @@ impl Kernel {
             EventBody::CallStarted { call: no, by: StartedBy::Policy { rule: verdict.source.to_string() } };
         let destructive = state.execution.call(no).is_some_and(|c| c.effects.destructive);
         // A caller's key must be taken before anything runs under it.
-        if destructive || state.execution.idempotency_key().is_some() {
+        if destructive || (state.execution.idempotency_key().is_some() && !state.is_stored()) {
             let beside = Beside { require: self.tokens_live(state, None), ..Beside::default() };
             return self.record(state, vec![started], beside).await;
         }
@@ -291,7 +297,7 @@ impl Kernel {
                 if state.execution.kind() == Kind::Gate {
                     let outcome = CallOutcome::Succeeded(Verbatim::null());
                     events.push(EventBody::CallSettled { call: no, outcome: outcome.clone() });
-                    events.push(EventBody::Finished { outcome });
+                    events.push(EventBody::finished(outcome));
                 }
                 let beside = Beside { require: self.tokens_live(state, Some(no)), ..Beside::default() };
                 match self.record(state, events, beside).await {
@@ -352,8 +358,15 @@ impl Kernel {
         state.execution.open().map(|e| crate::decide::withdrawal(e.id, reason, now)).collect()
     }
 
+    /// The decisions that withdraw every open question of one call.
+    pub(crate) fn withdrawn_of(&self, state: &State, call: CallNo, reason: &str) -> Vec<EventBody> {
+        let now = self.now_for(state);
+        let open = state.execution.open().filter(|e| e.call == call);
+        open.map(|e| crate::decide::withdrawal(e.id, reason, now)).collect()
+    }
+
     /// A tool that is not registered in this process: the execution is left as it is for a process that has it.
-    fn lacks_tool(&self, state: &State, no: CallNo) -> bool {
+    pub(crate) fn lacks_tool(&self, state: &State, no: CallNo) -> bool {
         let path = state.execution.call(no).map(|call| &call.path);
         let lacks = path.is_some_and(|path| self.catalog.at(path).is_none());
         if lacks {
@@ -363,7 +376,7 @@ impl Kernel {
     }
 
     /// Why a running call may not be taken up again: its tool is not what it was (R14).
-    fn changed_since(&self, state: &State, no: CallNo) -> Option<Failure> {
+    pub(crate) fn changed_since(&self, state: &State, no: CallNo) -> Option<Failure> {
         let call = state.execution.call(no)?;
         let same = self.catalog.at(&call.path).is_some_and(|tool| tool.fingerprint() == call.fingerprint);
         (!same).then(|| {
@@ -405,7 +418,7 @@ impl Kernel {
         Flow::Stop
     }
 
-    async fn abandon(&self, live: &Arc<Live>) {
+    pub(crate) async fn abandon(&self, live: &Arc<Live>) {
         let state = live.lock().await;
         self.stop(live, state);
     }

@@ -236,6 +236,7 @@ impl ElicitationEngine {
             requester: self.requester.principal.clone(),
             token: self.requester.token,
             idempotency_key: None,
+            script: None,
         };
         let issued = CallIssued {
             call: CallNo(0),
@@ -245,6 +246,7 @@ impl ElicitationEngine {
             args,
             policy_version: kernel.policy_version,
             digest,
+            requested: None,
         };
         let mut state = State::fresh(kernel.opening(started, issued)).map_err(GatewayError::from)?;
         let Some(call) = state.execution.call(CallNo(0)).cloned() else { return Err(GateError::UnknownTool) };

@@ -5,7 +5,7 @@ use countersign_core::execution::ApplyError;
 use countersign_core::ids::{ElicitationId, ExecutionId};
 use countersign_sdk::{ToolPath, Violation};
 
-use crate::ports::StoreError;
+use crate::ports::{ScriptFault, StoreError};
 
 /// Something that is nobody's fault outside: the store, the journal, the system.
 #[derive(Debug, thiserror::Error)]
@@ -19,6 +19,9 @@ pub enum GatewayError {
     /// The system has no random bits to give.
     #[error("the system has no entropy for a new id")]
     NoEntropy,
+    /// A script's VM could not be had.
+    #[error("{0}")]
+    Sandbox(ScriptFault),
     /// The gateway is shutting down.
     #[error("the gateway is shutting down")]
     Closed,
@@ -32,7 +35,7 @@ impl GatewayError {
             Self::Store(StoreError::TooManyPending { .. }) => "too_many_pending",
             Self::Store(StoreError::BadCursor) => "bad_cursor",
             Self::Store(StoreError::TokenRevoked(_)) => "token_revoked",
-            Self::Store(_) | Self::NoEntropy | Self::Closed => "unavailable",
+            Self::Store(_) | Self::NoEntropy | Self::Sandbox(_) | Self::Closed => "unavailable",
             Self::Journal(ApplyError::Full) => "journal_full",
             Self::Journal(_) => "internal",
         }
@@ -50,6 +53,20 @@ pub enum CallError {
         /// What was perhaps meant.
         near: Vec<ToolPath>,
     },
+    /// A namespace was called.
+    #[error("\"{path}\" is a namespace, not a tool; in it: {}", inside.join(", "))]
+    Namespace {
+        /// What was asked for, cut to a readable length.
+        path: String,
+        /// What is in it: tools, and namespaces with `.*`.
+        inside: Vec<String>,
+    },
+    /// The script cannot be run.
+    #[error("{0}")]
+    Script(ScriptFault),
+    /// Nothing here runs scripts.
+    #[error("this gateway runs no scripts; start it with a script host")]
+    NoScripts,
     /// The arguments do not fit.
     #[error("the arguments do not fit: {}", violations_text(violations))]
     InvalidInput {
@@ -77,7 +94,9 @@ impl CallError {
     /// The stable code.
     pub fn code(&self) -> &'static str {
         match self {
-            Self::ToolNotFound { .. } => "tool_not_found",
+            Self::ToolNotFound { .. } | Self::Namespace { .. } => "tool_not_found",
+            Self::Script(fault) => fault.code(),
+            Self::NoScripts => "scripts_not_available",
             Self::InvalidInput { .. } => "invalid_input",
             Self::OutOfBounds(e) => e.code(),
             Self::NotAllowed(_) => "not_allowed",

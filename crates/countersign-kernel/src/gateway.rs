@@ -26,9 +26,10 @@ use crate::hooks::{Hooks, PostHook, PreHook};
 use crate::kernel::{Doors, Kernel, OnPause};
 use crate::ports::{
     Clock, Credentials, ElicitationFilter, ElicitationRow, Entropy, EnvCredentials, ExecutionFilter,
-    ExecutionRow, Listing, Page, Store, SystemClock, SystemEntropy, TokenRow,
+    ExecutionRow, Listing, Page, ScriptHost, Store, SystemClock, SystemEntropy, TokenRow,
 };
 use crate::result::{ExecutionResult, Pending};
+use crate::script::RunRequest;
 use crate::sessions::SessionError;
 use crate::settings::Settings;
 use crate::tokens::{Minted, TokenError};
@@ -45,6 +46,7 @@ pub struct GatewayBuilder {
     clock: Arc<dyn Clock>,
     entropy: Arc<dyn Entropy>,
     credentials: Arc<dyn Credentials>,
+    scripts: Option<Arc<dyn ScriptHost>>,
     policy: Policy,
     settings: Settings,
     hooks: Hooks,
@@ -136,6 +138,13 @@ impl GatewayBuilder {
         self
     }
 
+    /// Says where scripts run; without this, calls are taken and scripts are refused.
+    #[must_use]
+    pub fn scripts(mut self, host: impl ScriptHost) -> Self {
+        self.scripts = Some(Arc::new(host));
+        self
+    }
+
     /// Builds the catalog, takes up what an earlier process left behind, and starts the expiry timer. When this
     /// returns, every call that was interrupted is in doubt or goes on.
     pub async fn start(self) -> Result<Gateway, BuildError> {
@@ -150,6 +159,7 @@ impl GatewayBuilder {
             clock: self.clock,
             entropy: self.entropy,
             credentials: self.credentials,
+            scripts: self.scripts,
             catalog,
             policy: self.policy,
             policy_version,
@@ -198,6 +208,7 @@ impl Gateway {
             clock: Arc::new(SystemClock),
             entropy: Arc::new(SystemEntropy),
             credentials: Arc::new(EnvCredentials),
+            scripts: None,
             policy: Policy::default(),
             settings: Settings::default(),
             hooks: Hooks::default(),
@@ -216,6 +227,17 @@ impl Gateway {
             }
             Ok::<_, CallError>(accepted)
         });
+        let (id, live) = match accepted.await? {
+            Accepted::New(live) => (live.id, Some(live)),
+            Accepted::Known(id) => (id, None),
+        };
+        Ok(self.kernel.wait_for(id, live, patience).await?.ok_or(GatewayError::Closed)?)
+    }
+
+    /// Runs a script: each of its calls goes the whole way of a call. The answer is final, or says what it waits for.
+    pub async fn run(&self, request: RunRequest) -> Result<ExecutionResult, CallError> {
+        let (kernel, patience) = (Arc::clone(&self.kernel), request.patience);
+        let accepted = to_its_end(async move { kernel.accept_script(&request).await });
         let (id, live) = match accepted.await? {
             Accepted::New(live) => (live.id, Some(live)),
             Accepted::Known(id) => (id, None),

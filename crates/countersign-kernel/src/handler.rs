@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use countersign_core::bounds;
 use countersign_core::canonical::Verbatim;
-use countersign_core::event::{CallOutcome, EventBody, Failure};
+use countersign_core::event::{CallOutcome, EventBody, Failure, LogLine};
 use countersign_core::execution::{Next, StartPermit};
 use countersign_core::ids::CallNo;
 use countersign_sdk::{
@@ -27,9 +27,8 @@ use crate::error::GatewayError;
 use crate::hooks::HookCall;
 use crate::journal::Beside;
 use crate::kernel::Kernel;
-use crate::live::{Guard, Live};
+use crate::live::{Guard, Live, Speaker, State};
 use crate::redaction::Redaction;
-use crate::result::LogLine;
 
 /// The longest log line.
 const MAX_LOG_BYTES: usize = 8 * 1024;
@@ -62,7 +61,7 @@ impl Kernel {
     }
 
     /// The only call of a handler in the product.
-    async fn enter(self: &Arc<Self>, live: &Arc<Live>, permit: StartPermit) -> CallOutcome {
+    pub(crate) async fn enter(self: &Arc<Self>, live: &Arc<Live>, permit: StartPermit) -> CallOutcome {
         let (facts, tool) = match self.call_facts(live, permit.call()).await {
             Ok(found) => found,
             Err(failure) => return CallOutcome::Failed(failure),
@@ -109,7 +108,7 @@ impl Kernel {
 
     /// Steps 9 and 10 for a call with an outcome: recorded with the end of its execution, then the post-hooks.
     pub(crate) async fn conclude(
-        &self,
+        self: &Arc<Self>,
         live: &Arc<Live>,
         mut state: Guard,
         no: CallNo,
@@ -118,12 +117,8 @@ impl Kernel {
         let already = match state.execution.next() {
             Next::Done => true,
             Next::Finish(_) => {
-                self.record(
-                    &mut state,
-                    vec![EventBody::Finished { outcome: outcome.clone() }],
-                    Beside::default(),
-                )
-                .await?;
+                self.record(&mut state, vec![EventBody::finished(outcome.clone())], Beside::default())
+                    .await?;
                 true
             }
             _ => false,
@@ -135,7 +130,7 @@ impl Kernel {
         if !already {
             let mut events = self.withdrawn(&state, "the call ended without waiting for an answer");
             events.push(EventBody::CallSettled { call: no, outcome: outcome.clone() });
-            events.push(EventBody::Finished { outcome: outcome.clone() });
+            events.push(EventBody::finished(outcome.clone()));
             if state.is_stored() {
                 self.record(&mut state, events, Beside::default()).await?;
             } else {
@@ -148,16 +143,30 @@ impl Kernel {
 
     /// Step 10: the driver's work on a call with a recorded outcome is done, and the post-hooks are told.
     pub(crate) async fn leave(
-        &self,
+        self: &Arc<Self>,
         live: &Arc<Live>,
         state: Guard,
         no: CallNo,
         outcome: &CallOutcome,
     ) -> Flow {
-        let call = state.execution.call(no).cloned();
-        let (principal, session) = (state.execution.requester().clone(), state.execution.session().clone());
+        let told = self.to_post_hooks(&state, no, outcome.clone());
         let flow = self.stop(live, state);
-        if let Some(call) = call.filter(|_| !self.hooks.post.is_empty()) {
+        told.await;
+        flow
+    }
+
+    /// Tells the post-hooks of an outcome; nothing is done before it is awaited.
+    pub(crate) fn to_post_hooks(
+        self: &Arc<Self>,
+        state: &State,
+        no: CallNo,
+        outcome: CallOutcome,
+    ) -> impl Future<Output = ()> + Send + use<> {
+        let call = state.execution.call(no).filter(|_| !self.hooks.post.is_empty()).cloned();
+        let (principal, session) = (state.execution.requester().clone(), state.execution.session().clone());
+        let kernel = Arc::clone(self);
+        async move {
+            let Some(call) = call else { return };
             let args = call.args.to_value();
             let seen = HookCall {
                 path: &call.path,
@@ -166,9 +175,8 @@ impl Kernel {
                 principal: &principal,
                 session: &session,
             };
-            self.hooks.after(seen, outcome).await;
+            kernel.hooks.after(seen, &outcome).await;
         }
-        flow
     }
 
     /// Completes when everything the handler waits for is a person and that has taken long enough, or the gateway closes.
@@ -364,7 +372,8 @@ impl CtxHost for HandlerHost {
             message.truncate(message.floor_char_boundary(MAX_LOG_BYTES));
         }
         tracing::debug!(execution = %self.live.id, tool = %self.tool.path(), ?level, message, "tool log");
-        self.live.log(LogLine { level, message }, self.kernel.settings.max_log_lines);
+        let bound = self.kernel.settings.max_log_lines;
+        self.live.log(Speaker::Handler, LogLine { level, message }, bound);
     }
 
     fn cancelled(&self) -> BoxFuture<'_, ()> {

@@ -17,7 +17,7 @@ use crate::expiry::Alarm;
 use crate::grants::GrantCache;
 use crate::hooks::Hooks;
 use crate::live::{Guard, Live, Registry, State, Waiters};
-use crate::ports::{Clock, Credentials, Entropy, Store};
+use crate::ports::{Clock, Credentials, Entropy, ScriptHost, Store};
 use crate::result::Pending;
 use crate::sessions::SessionCache;
 use crate::settings::Settings;
@@ -37,6 +37,8 @@ pub(crate) struct Kernel {
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) entropy: Arc<dyn Entropy>,
     pub(crate) credentials: Arc<dyn Credentials>,
+    /// Where scripts run; nowhere, in a gateway that takes only calls.
+    pub(crate) scripts: Option<Arc<dyn ScriptHost>>,
     pub(crate) catalog: Catalog,
     pub(crate) policy: Policy,
     pub(crate) policy_version: Digest,

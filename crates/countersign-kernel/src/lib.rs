@@ -3,7 +3,7 @@
 //! [`Gateway`] is the façade; [`ElicitationEngine`] is the gate alone, for programs that run their tools themselves.
 //! What is deliberately absent: wire formats, HTTP, files and SQL. Those stand behind the [`ports`].
 //!
-//! Three files to read first: `drive.rs` (the one loop of effects), `handler.rs` (the one place that starts a handler)
+//! Three files to read first: `drive.rs` (the loop of effects; `script/` is its like for executions of many calls), `handler.rs` (the one place that starts a handler)
 //! and `decide.rs` (how a person's word becomes a fact).
 
 pub mod ports;
@@ -29,6 +29,7 @@ mod questions;
 mod recovery;
 mod redaction;
 mod result;
+mod script;
 mod search;
 mod sessions;
 mod settings;
@@ -37,13 +38,15 @@ mod tokens;
 mod wait;
 
 pub use catalog::{Catalog, CatalogTool};
+pub use countersign_core::event::LogLine;
 pub use decide::{Answer, Decide, Receipt, Target};
 pub use engine::{ElicitationEngine, GateError, Passage};
 pub use error::{CallError, CancelError, DecideError, GatewayError, SettleError};
 pub use events::{GatewayEvent, GatewayEventKind};
 pub use gateway::{BuildError, Gateway, GatewayBuilder};
 pub use hooks::{HookCall, HookError, HookVerdict, PostHook, PreHook};
-pub use result::{CallSummary, ExecutionResult, LogLine, Pending};
+pub use result::{CallSummary, ExecutionResult, Pending};
+pub use script::RunRequest;
 pub use search::Hit;
 pub use sessions::SessionError;
 pub use settings::{People, Settings};

@@ -6,12 +6,12 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use countersign_core::event::Event;
+use countersign_core::event::{Event, Kind, LogLine};
 use countersign_core::execution::{ApplyError, Execution};
 use countersign_core::ids::{ElicitationId, ExecutionId};
 use tokio::sync::{Notify, OwnedMutexGuard, oneshot, watch};
 
-use crate::result::{ExecutionResult, LogLine};
+use crate::result::ExecutionResult;
 
 pub(crate) type Guard = OwnedMutexGuard<State>;
 
@@ -19,10 +19,20 @@ pub(crate) type Guard = OwnedMutexGuard<State>;
 pub(crate) struct Live {
     pub(crate) id: ExecutionId,
     state: Arc<tokio::sync::Mutex<State>>,
-    logs: Mutex<Vec<LogLine>>,
+    pub(crate) kind: Kind,
+    logs: Mutex<Vec<(Speaker, LogLine)>>,
     /// Fires at each question, so that parking starts its timer only where there is one.
     pub(crate) asked: Notify,
     cancelled: watch::Sender<Cancel>,
+}
+
+/// Who logged a line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Speaker {
+    /// A tool's handler.
+    Handler,
+    /// The script; it says the same again when it is replayed.
+    Script,
 }
 
 /// Whether somebody wants the execution stopped.
@@ -45,12 +55,15 @@ pub(crate) struct State {
     pub(crate) doubtful: bool,
     /// It is no longer in the registry.
     pub(crate) gone: bool,
+    /// How often it was read anew: whoever remembers another number remembers what may never have happened.
+    pub(crate) reloads: u64,
 }
 
 impl Live {
     pub(crate) fn new(state: State) -> Self {
         Self {
             id: state.execution.id(),
+            kind: state.execution.kind(),
             state: Arc::new(tokio::sync::Mutex::new(state)),
             logs: Mutex::default(),
             asked: Notify::new(),
@@ -62,15 +75,24 @@ impl Live {
         Arc::clone(&self.state).lock_owned().await
     }
 
-    pub(crate) fn log(&self, line: LogLine, bound: usize) {
+    pub(crate) fn log(&self, speaker: Speaker, line: LogLine, bound: usize) {
         let mut logs = unpoisoned(&self.logs);
         if logs.len() < bound {
-            logs.push(line);
+            logs.push((speaker, line));
         }
     }
 
+    /// A script that starts over says everything again.
+    pub(crate) fn forget_what_the_script_said(&self) {
+        unpoisoned(&self.logs).retain(|(speaker, _)| *speaker != Speaker::Script);
+    }
+
+    pub(crate) fn logs(&self) -> Vec<LogLine> {
+        unpoisoned(&self.logs).iter().map(|(_, line)| line.clone()).collect()
+    }
+
     pub(crate) fn result(&self, state: &State) -> ExecutionResult {
-        ExecutionResult::of(&state.execution, unpoisoned(&self.logs).clone())
+        ExecutionResult::of(&state.execution, self.logs())
     }
 
     pub(crate) fn request_cancel(&self) {
@@ -99,6 +121,7 @@ impl State {
             driven: false,
             doubtful: false,
             gone: false,
+            reloads: 0,
         }
     }
 
@@ -112,6 +135,7 @@ impl State {
             self.unflushed.clear();
         }
         self.doubtful = false;
+        self.reloads += 1;
         // A decision whose answer was lost is news to the handler that waits for it.
         let execution = &self.execution;
         self.answers.retain(|id, waiting| !waiting.is_closed() && execution.open().any(|e| e.id == *id));

@@ -41,18 +41,14 @@ impl Kernel {
 
     async fn take_up(self: &Arc<Self>, id: countersign_core::ids::ExecutionId) -> Result<(), GatewayError> {
         let Some((live, mut state)) = self.find(id).await? else { return Ok(()) };
-        let doubts: Vec<_> = state
-            .execution
-            .recover()
-            .into_iter()
-            .filter_map(|recovery| match recovery {
-                Recovery::FoundInDoubt(call) => Some(EventBody::FoundInDoubt { call }),
-                Recovery::Rerun(_) => None,
-            })
-            .collect();
-        if !doubts.is_empty() {
-            let mut events = self.withdrawn(&state, "the call is in doubt");
-            events.extend(doubts);
+        let mut events = Vec::new();
+        for recovery in state.execution.recover() {
+            if let Recovery::FoundInDoubt(call) = recovery {
+                events.extend(self.withdrawn_of(&state, call, "the call is in doubt"));
+                events.push(EventBody::FoundInDoubt { call });
+            }
+        }
+        if !events.is_empty() {
             self.record(&mut state, events, Beside::default()).await?;
         }
         self.go_on(live, state);

@@ -1,11 +1,11 @@
 //! What a caller learns of an execution.
 
 use countersign_core::elicitation::Elicitation;
-use countersign_core::event::{CallOutcome, Failure};
+use countersign_core::event::{CallOutcome, Failure, LogLine};
 use countersign_core::execution::{End, Execution, Phase, Status};
 use countersign_core::ids::ExecutionId;
 use countersign_core::time::Timestamp;
-use countersign_sdk::{LogLevel, ToolPath};
+use countersign_sdk::ToolPath;
 use serde_json::Value;
 
 /// An execution as its caller sees it.
@@ -21,7 +21,7 @@ pub struct ExecutionResult {
     pub error: Option<Failure>,
     /// Its calls, in issue order.
     pub calls: Vec<CallSummary>,
-    /// What its handlers logged while this process ran them.
+    /// What was logged: by a script, and by handlers while this process ran them.
     pub logs: Vec<LogLine>,
     /// The questions nobody answered yet, oldest first.
     pub pending: Vec<Pending>,
@@ -36,15 +36,6 @@ pub struct CallSummary {
     pub args: Value,
     /// How far it got.
     pub status: &'static str,
-}
-
-/// A line that a handler logged.
-#[derive(Debug, Clone, PartialEq)]
-pub struct LogLine {
-    /// How much it matters.
-    pub level: LogLevel,
-    /// What it says, fields appended.
-    pub message: String,
 }
 
 /// A question nobody answered yet.
@@ -71,6 +62,10 @@ impl ExecutionResult {
 
     /// An execution as its journal tells it, with what was logged beside it.
     pub fn of(execution: &Execution, logs: Vec<LogLine>) -> Self {
+        let logs = match execution.end() {
+            Some(End::Finished { logs: recorded, .. }) if logs.is_empty() => recorded.clone(),
+            _ => logs,
+        };
         let (value, error) = match execution.end() {
             Some(End::Finished { outcome: CallOutcome::Succeeded(value), .. }) => {
                 (Some(value.to_value()), None)

@@ -15,6 +15,8 @@ pub struct Settings {
     pub park_after: Duration,
     /// The most open questions one session may have.
     pub max_pending_per_session: usize,
+    /// The most calls of one script that run at the same time; further ones wait their turn.
+    pub max_calls_at_once: usize,
     /// The most log lines kept with an execution.
     pub max_log_lines: usize,
     /// How many events a slow reader of the event stream may fall behind.
@@ -39,6 +41,7 @@ impl Default for Settings {
             remember: Remember::Session,
             park_after: Duration::from_secs(30),
             max_pending_per_session: 1_000,
+            max_calls_at_once: 64,
             max_log_lines: 1_000,
             event_backlog: 4_096,
             people: People::Reachable,

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use countersign_core::bounds::{self, BoundsError};
-use countersign_core::event::{CallOutcome, EventBody, Failure, Settlement};
+use countersign_core::event::{CallOutcome, EventBody, Failure, Kind, Settlement};
 use countersign_core::execution::Phase;
 use countersign_core::ids::{CallNo, ExecutionId};
 
@@ -57,8 +57,10 @@ impl Kernel {
             Settlement::Retry if unchanged => None,
             Settlement::Retry => return Err(SettleError::ToolChanged),
         };
+        // A script goes on from here.
+        let ended = ended.filter(|_| state.execution.kind() != Kind::Script);
         let mut events = vec![EventBody::DoubtSettled { call: no, settlement, by: by.principal.id.clone() }];
-        events.extend(ended.map(|outcome| EventBody::Finished { outcome }));
+        events.extend(ended.map(EventBody::finished));
         let require = by.token.map(Requirement::TokenLive).into_iter().collect();
         self.record(state, events, Beside { require, ..Beside::default() }).await?;
         Ok(())

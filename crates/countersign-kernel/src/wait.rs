@@ -7,6 +7,7 @@ use countersign_core::ids::ExecutionId;
 
 use crate::accept::Patience;
 use crate::error::GatewayError;
+use crate::journal::Beside;
 use crate::kernel::Kernel;
 use crate::live::Live;
 use crate::result::ExecutionResult;
@@ -24,11 +25,24 @@ impl Kernel {
             Patience::AtMost(limit) => {
                 match tokio::time::timeout(limit, self.until_answer(id, known.clone(), patience)).await {
                     Ok(answer) => answer,
-                    Err(_) => self.look(id, &mut known.clone(), patience).await,
+                    Err(_) => {
+                        self.make_known(id).await?;
+                        self.look(id, &mut known.clone(), patience).await
+                    }
                 }
             }
             Patience::UntilPaused | Patience::Unlimited => self.until_answer(id, known, patience).await,
         }
+    }
+
+    /// Writes down an execution that so far was only in memory: its caller is about to be told of it, and will come back.
+    async fn make_known(&self, id: ExecutionId) -> Result<(), GatewayError> {
+        let Some(live) = self.registry.get(id) else { return Ok(()) };
+        let mut state = self.lock(&live).await?;
+        if state.gone || state.is_stored() {
+            return Ok(());
+        }
+        self.record(&mut state, Vec::new(), Beside::default()).await
     }
 
     /// An execution as it stands.

@@ -3,13 +3,19 @@
 //! Each event names the phase it needs. What does not fit is refused with both names, and the execution is poisoned: a
 //! journal that contradicts itself must not run anything.
 
+use std::collections::BTreeSet;
+use std::time::Duration;
+
 use countersign_sdk::{AskKind, Outcome};
 
 use super::call::{LastMark, Run, Step};
+use super::script::{self, Became, Progress};
 use super::{Asked, AskedState, Call, End, Execution, Phase};
 use crate::bounds;
 use crate::elicitation::{Decider, Decision, Elicitation, Origin};
-use crate::event::{CallIssued, CallOutcome, Event, EventBody, Kind, Settlement, StartedBy};
+use crate::event::{
+    CallIssued, CallOutcome, Event, EventBody, Failure, Kind, LogLine, Settlement, StartedBy,
+};
 use crate::ids::{CallNo, ElicitationId};
 use crate::time::Timestamp;
 
@@ -46,13 +52,19 @@ impl Execution {
             let (event, problem) = (first.body.name(), "a journal begins with Started");
             return Err(ApplyError::Illegal { state: "nothing".into(), event, problem });
         };
+        if facts.script.is_some() != (facts.kind == Kind::Script) {
+            let (event, problem) = (first.body.name(), "a script, and nothing else, has a script");
+            return Err(ApplyError::Illegal { state: "nothing".into(), event, problem });
+        }
         Ok(Self {
             facts: facts.clone(),
             started_at: first.at,
             version: 1,
             latest: first.at,
             calls: Vec::new(),
+            unsettled: BTreeSet::new(),
             asked: Vec::new(),
+            progress: Progress::default(),
             end: None,
             poisoned: false,
         })
@@ -66,10 +78,10 @@ impl Execution {
         if self.version >= bounds::MAX_JOURNAL_EVENTS {
             return Err(ApplyError::Full);
         }
-        let state = self.status();
         self.fit(event).map_err(|problem| {
             self.poisoned = true;
-            ApplyError::Illegal { state: state.as_str().into(), event: event.body.name(), problem }
+            let state = self.status().as_str().into();
+            ApplyError::Illegal { state, event: event.body.name(), problem }
         })?;
         self.version += 1;
         self.latest = event.at;
@@ -101,11 +113,26 @@ impl Execution {
                 run.steps.push(Step { name: name.clone(), value: value.clone() });
                 Ok(())
             }
-            EventBody::CallSettled { call, outcome } => self.settle(*call, outcome),
-            EventBody::Finished { outcome } => self.finish(event.at, outcome),
+            EventBody::CallSettled { call, outcome } => self.settle(event.at, *call, outcome),
+            EventBody::CallRefused { path, requested, failure } => {
+                self.only_scripts()?;
+                let became = Became::Refused { path: path.clone(), failure: failure.clone() };
+                let request = self.progress.request(*requested, became)?;
+                self.progress.complete(request, event.at);
+                Ok(())
+            }
+            EventBody::SleepStarted { ms } => self.sleep(event.at, *ms),
+            EventBody::SleepEnded { request } => self.progress.wake(*request, event.at),
+            EventBody::ScriptWaits { seen } => {
+                self.only_scripts()?;
+                self.progress.saw(*seen)
+            }
+            EventBody::Finished { outcome, logs } => self.finish(event.at, outcome, logs),
             EventBody::Cancelled { reason, .. } => self.cancel(event.at, reason),
             EventBody::FoundInDoubt { call } => self.doubt(*call),
-            EventBody::DoubtSettled { call, settlement, .. } => self.settle_doubt(*call, settlement),
+            EventBody::DoubtSettled { call, settlement, .. } => {
+                self.settle_doubt(event.at, *call, settlement)
+            }
         }
     }
 
@@ -113,16 +140,36 @@ impl Execution {
         if issued.call.0 as usize != self.calls.len() {
             return Err("calls are numbered in issue order");
         }
-        match self.facts.kind {
-            Kind::Call | Kind::Gate if issued.call.0 > 0 => return Err("it consists of one call"),
-            Kind::Call | Kind::Gate => {}
-        }
         let call = Call::new(issued);
         if self.binding(&call, call.fingerprint, call.policy_version).digest() != call.digest {
             return Err("its digest is not the digest of what it says");
         }
+        match (self.facts.kind, issued.requested) {
+            (Kind::Call | Kind::Gate, _) if issued.call.0 > 0 => return Err("it consists of one call"),
+            (Kind::Call | Kind::Gate, Some(_)) => return Err("only a script asks for calls"),
+            (Kind::Call | Kind::Gate, None) => {}
+            (Kind::Script, Some(requested)) => {
+                self.progress.request(requested, Became::Call(call.no))?;
+                self.progress.weigh(call.args.as_str().len());
+            }
+            (Kind::Script, None) => return Err("a script's call says what was asked for"),
+        }
+        self.unsettled.insert(call.no);
         self.calls.push(call);
         Ok(())
+    }
+
+    fn sleep(&mut self, at: Timestamp, ms: u64) -> Fits {
+        self.only_scripts()?;
+        if ms > bounds::MAX_SLEEP_MS {
+            return Err("nothing sleeps that long");
+        }
+        let until = at.after(Duration::from_millis(ms));
+        self.progress.request(script::sleep_digest(ms), Became::Asleep { until }).map(|_| ())
+    }
+
+    fn only_scripts(&self) -> Fits {
+        if self.facts.kind == Kind::Script { Ok(()) } else { Err("it is no script") }
     }
 
     fn ask(&mut self, at: Timestamp, elicitation: &Elicitation) -> Fits {
@@ -140,6 +187,8 @@ impl Execution {
                     return Err("the gate asks for approval of the call as it will run, and nothing else");
                 }
                 *phase = Phase::Asked { elicitation: elicitation.id };
+                // The gate asks once the script has run as far as it can.
+                self.progress.saw_all();
             }
             (Origin::Handler { .. }, _) if kind == Kind::Gate => return Err("a bare gate has no handler"),
             (Origin::Handler { ordinal }, Phase::Running(run)) => {
@@ -234,30 +283,40 @@ impl Execution {
         Ok(outcome)
     }
 
-    fn settle(&mut self, no: CallNo, outcome: &CallOutcome) -> Fits {
+    fn settle(&mut self, at: Timestamp, no: CallNo, outcome: &CallOutcome) -> Fits {
         self.none_open(no)?;
-        let call = self.call_mut(no)?;
-        match (&call.phase, outcome) {
+        match (&self.call_mut(no)?.phase, outcome) {
             (Phase::Running(_), _)
             | (
                 Phase::Issued | Phase::Cleared { .. } | Phase::Refused { .. } | Phase::Retrying(_),
                 CallOutcome::Failed(_),
-            ) => {
-                call.phase = Phase::Settled(outcome.clone());
-                Ok(())
-            }
+            ) => self.settled(at, no, outcome.clone()),
             _ => Err("the call is in no phase to settle so"),
         }
     }
 
-    fn finish(&mut self, at: Timestamp, outcome: &CallOutcome) -> Fits {
-        let [Call { phase: Phase::Settled(settled), .. }] = &self.calls[..] else {
-            return Err("its call is not settled");
-        };
-        if settled != outcome {
-            return Err("its call ended otherwise");
+    fn settled(&mut self, at: Timestamp, no: CallNo, outcome: CallOutcome) -> Fits {
+        if let CallOutcome::Succeeded(value) = &outcome {
+            self.progress.weigh(value.as_str().len());
         }
-        self.end = Some(End::Finished { at, outcome: outcome.clone() });
+        self.call_mut(no)?.phase = Phase::Settled(outcome);
+        self.unsettled.remove(&no);
+        self.progress.complete_call(no, at);
+        Ok(())
+    }
+
+    fn finish(&mut self, at: Timestamp, outcome: &CallOutcome, logs: &[LogLine]) -> Fits {
+        match (self.facts.kind, &self.calls[..]) {
+            (Kind::Script, _) if self.unsettled.is_empty() => {}
+            (Kind::Script, _) => return Err("a call of it is not settled"),
+            (Kind::Call | Kind::Gate, [Call { phase: Phase::Settled(settled), .. }]) => {
+                if settled != outcome {
+                    return Err("its call ended otherwise");
+                }
+            }
+            (Kind::Call | Kind::Gate, _) => return Err("its call is not settled"),
+        }
+        self.end = Some(End::Finished { at, outcome: outcome.clone(), logs: logs.to_vec() });
         Ok(())
     }
 
@@ -265,7 +324,7 @@ impl Execution {
         if self.open().next().is_some() {
             return Err("a question is open");
         }
-        if self.calls.iter().any(Call::may_have_acted) {
+        if self.may_have_acted() {
             return Err("a call may have had an effect; it ends with its own outcome");
         }
         self.end = Some(End::Cancelled { at, reason: reason.to_owned() });
@@ -280,17 +339,19 @@ impl Execution {
         Ok(())
     }
 
-    fn settle_doubt(&mut self, no: CallNo, settlement: &Settlement) -> Fits {
+    fn settle_doubt(&mut self, at: Timestamp, no: CallNo, settlement: &Settlement) -> Fits {
         let call = self.call_mut(no)?;
         let Phase::InDoubt(run) = &call.phase else { return Err("the call is not in doubt") };
-        call.phase = match settlement {
-            Settlement::Done { value } => Phase::Settled(CallOutcome::Succeeded(value.clone())),
+        match settlement {
+            Settlement::Done { value } => self.settled(at, no, CallOutcome::Succeeded(value.clone())),
             Settlement::Failed { message } => {
-                Phase::Settled(CallOutcome::Failed(crate::event::Failure::new("settled_as_failed", message)))
+                self.settled(at, no, CallOutcome::Failed(Failure::new("settled_as_failed", message)))
             }
-            Settlement::Retry => Phase::Retrying(run.clone()),
-        };
-        Ok(())
+            Settlement::Retry => {
+                call.phase = Phase::Retrying(run.clone());
+                Ok(())
+            }
+        }
     }
 
     fn none_open(&self, no: CallNo) -> Fits {

@@ -9,6 +9,9 @@ mod apply;
 mod call;
 mod next;
 mod permit;
+mod script;
+
+use std::collections::BTreeSet;
 
 use countersign_sdk::{Principal, SessionId};
 
@@ -16,9 +19,10 @@ pub use apply::ApplyError;
 pub use call::{Call, Phase, Run, Step};
 pub use next::{Next, Recovery, Refusal, refused};
 pub use permit::StartPermit;
+pub use script::{Became, Completed, Divergence, Progress, Recorded, call_digest, sleep_digest};
 
 use crate::elicitation::{Decision, Elicitation};
-use crate::event::{CallOutcome, Event, Failure, Kind, Started};
+use crate::event::{CallOutcome, Event, Failure, Kind, LogLine, Started};
 use crate::ids::{CallNo, ElicitationId, ExecutionId, TokenId};
 use crate::time::Timestamp;
 
@@ -30,7 +34,9 @@ pub struct Execution {
     version: u64,
     latest: Timestamp,
     calls: Vec<Call>,
+    unsettled: BTreeSet<CallNo>,
     asked: Vec<Asked>,
+    progress: Progress,
     end: Option<End>,
     poisoned: bool,
 }
@@ -66,6 +72,8 @@ pub enum End {
         at: Timestamp,
         /// The outcome.
         outcome: CallOutcome,
+        /// What a script logged.
+        logs: Vec<LogLine>,
     },
     /// Stopped.
     Cancelled {
@@ -131,7 +139,7 @@ impl Execution {
         self.facts.execution
     }
 
-    /// One call, or a bare gate.
+    /// One call, a bare gate, or a script.
     pub fn kind(&self) -> Kind {
         self.facts.kind
     }
@@ -207,7 +215,7 @@ impl Execution {
             Some(End::Cancelled { .. }) => Status::Cancelled,
             Some(End::Finished { outcome: CallOutcome::Succeeded(_), .. }) => Status::Succeeded,
             Some(End::Finished { outcome: CallOutcome::Failed(_), .. }) => Status::Failed,
-            None if self.calls.iter().any(|c| matches!(c.phase(), Phase::InDoubt(_))) => Status::InDoubt,
+            None if self.in_doubt().is_some() => Status::InDoubt,
             None if self.waits_for_people() => Status::Waiting,
             None => Status::Running,
         }
@@ -221,14 +229,38 @@ impl Execution {
         }
     }
 
+    /// Its calls without an outcome, in issue order.
+    pub fn unsettled(&self) -> impl Iterator<Item = &Call> {
+        self.unsettled.iter().filter_map(|no| self.call(*no))
+    }
+
+    /// Whether a call may have had an effect that cancelling would hide. What a script's settled calls did stays in its
+    /// journal, so only those without an outcome count there.
+    pub fn may_have_acted(&self) -> bool {
+        match self.kind() {
+            Kind::Script => self.unsettled().any(Call::may_have_acted),
+            Kind::Call | Kind::Gate => self.calls.iter().any(Call::may_have_acted),
+        }
+    }
+
+    fn in_doubt(&self) -> Option<CallNo> {
+        self.unsettled().find(|call| matches!(call.phase(), Phase::InDoubt(_))).map(|call| call.no)
+    }
+
+    /// A script waits for people only once it has been given all there is for it: until then it may still have
+    /// something to say.
     fn waits_for_people(&self) -> bool {
-        let unsettled = || self.calls.iter().filter(|c| !matches!(c.phase(), Phase::Settled(_)));
-        unsettled().next().is_some() && unsettled().all(|call| self.call_waits(call))
+        self.progress.has_seen_all() && !self.progress.is_asleep() && self.calls_wait()
+    }
+
+    /// Whether there are calls without an outcome, and every one of them waits for people.
+    pub fn calls_wait(&self) -> bool {
+        !self.unsettled.is_empty() && self.unsettled().all(|call| self.call_waits(call))
     }
 
     /// A call waits for people when its gate's question is open, or when its handler has a question open, every answer
     /// so far has been given to it, and it could be dropped here without leaving doubt.
-    fn call_waits(&self, call: &Call) -> bool {
+    pub(super) fn call_waits(&self, call: &Call) -> bool {
         match call.phase() {
             Phase::Asked { .. } => true,
             Phase::Running(run) => {

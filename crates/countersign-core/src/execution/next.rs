@@ -2,6 +2,7 @@
 
 use countersign_sdk::Outcome;
 
+use super::call::PermitState;
 use super::{AskedState, Call, Execution, Phase};
 use crate::digest::{Binding, Digest, Fingerprint};
 use crate::elicitation::{Decider, Decision};
@@ -22,6 +23,12 @@ pub enum Next {
     Settle(CallNo, Failure),
     /// Enter the handler.
     Run(CallNo),
+    /// Enter the handler of a script's call again: it has none in this process, and that leaves no doubt.
+    Rerun(CallNo),
+    /// Record that nobody knows what became of a script's call.
+    FindInDoubt(CallNo),
+    /// Let the script run on: nothing of its calls is to be done.
+    RunScript,
     /// A handler runs; its outcome comes by itself.
     AwaitHandler(CallNo),
     /// Only people can bring it on. It may be parked.
@@ -77,6 +84,9 @@ impl Execution {
         if self.end.is_some() {
             return Next::Done;
         }
+        if self.facts.kind == Kind::Script {
+            return self.next_of_script();
+        }
         let Some(call) = self.calls.first() else { return Next::Issue };
         match &call.phase {
             Phase::Issued => Next::Judge(call.no),
@@ -84,12 +94,40 @@ impl Execution {
             Phase::Cleared { .. } | Phase::Retrying(_) => Next::RecordStart(call.no),
             Phase::Refused { elicitation } => Next::Settle(call.no, self.refusal(*elicitation)),
             Phase::Running(_) if self.facts.kind == Kind::Gate => Next::Run(call.no),
-            Phase::Running(run) if run.permit == super::call::PermitState::Unspent => Next::Run(call.no),
+            Phase::Running(run) if run.permit == PermitState::Unspent => Next::Run(call.no),
             Phase::Running(_) if self.call_waits(call) => Next::AwaitPeople,
             Phase::Running(_) => Next::AwaitHandler(call.no),
             Phase::InDoubt(_) => Next::AwaitSettlement(call.no),
             Phase::Settled(outcome) => Next::Finish(outcome.clone()),
         }
+    }
+
+    fn next_of_script(&self) -> Next {
+        if let Some(no) = self.in_doubt() {
+            return Next::AwaitSettlement(no);
+        }
+        match self.todo().next() {
+            Some(next) => next,
+            None if self.waits_for_people() => Next::AwaitPeople,
+            None => Next::RunScript,
+        }
+    }
+
+    /// What is to be done about a script's calls, in issue order. Nothing is, while one of them is in doubt.
+    pub fn todo(&self) -> impl Iterator<Item = Next> {
+        let halted = self.in_doubt().is_some();
+        self.unsettled().filter(move |_| !halted).filter_map(|call| match &call.phase {
+            Phase::Issued => Some(Next::Judge(call.no)),
+            Phase::Cleared { .. } | Phase::Retrying(_) => Some(Next::RecordStart(call.no)),
+            Phase::Refused { elicitation } => Some(Next::Settle(call.no, self.refusal(*elicitation))),
+            Phase::Running(run) => match run.permit {
+                PermitState::Unspent => Some(Next::Run(call.no)),
+                PermitState::Lost if call.would_be_in_doubt() => Some(Next::FindInDoubt(call.no)),
+                PermitState::Lost if !self.call_waits(call) => Some(Next::Rerun(call.no)),
+                PermitState::Lost | PermitState::Spent => None,
+            },
+            Phase::Asked { .. } | Phase::InDoubt(_) | Phase::Settled(_) => None,
+        })
     }
 
     /// What to do with calls that were running when the process died. Open questions of a call in doubt are withdrawn

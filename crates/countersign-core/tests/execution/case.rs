@@ -9,7 +9,7 @@ use countersign_core::audit::AuditEntry;
 use countersign_core::elicitation::{Decision, Elicitation, Origin};
 use countersign_core::event::{CallOutcome, Event, EventBody, Kind, Settlement, Started, StartedBy};
 use countersign_core::execution::{ApplyError, Call, Execution, Next, Status};
-use countersign_core::ids::ElicitationId;
+use countersign_core::ids::{CallNo, ElicitationId};
 use countersign_core::time::Timestamp;
 use countersign_sdk::{AskKind, Effects, Outcome};
 use serde_json::Value;
@@ -120,7 +120,7 @@ impl Case {
             Next::Settle(call, failure) => {
                 self.apply(EventBody::CallSettled { call, outcome: CallOutcome::Failed(failure) })
             }
-            Next::Finish(outcome) => self.apply(EventBody::Finished { outcome }),
+            Next::Finish(outcome) => self.apply(EventBody::finished(outcome)),
             other => panic!("{other:?} is nothing to record\n{}", self.journal()),
         }
     }
@@ -145,6 +145,41 @@ impl Case {
 
     pub(crate) fn settle_doubt(self, settlement: Settlement) -> Self {
         self.apply(EventBody::DoubtSettled { call: CALL, settlement, by: sample::principal("ann") })
+    }
+
+    /// A script, accepted.
+    pub(crate) fn script() -> Self {
+        Self::of(Kind::Script)
+    }
+
+    /// The script asks for its next call.
+    pub(crate) fn request(self, effects: Effects) -> Self {
+        let no = CallNo(u32::try_from(self.execution.calls().len()).unwrap());
+        self.apply(EventBody::CallIssued(sample::requested(no, effects)))
+    }
+
+    /// The gate asks about one of a script's calls.
+    pub(crate) fn ask_about(self, call: u32) -> Self {
+        let question = sample::question(self.fresh(), Origin::Gate, self.next_at());
+        self.apply(sample::ask(Elicitation { call: CallNo(call), ..question }))
+    }
+
+    pub(crate) fn start_call(self, call: u32, by: StartedBy) -> Self {
+        self.apply(EventBody::CallStarted { call: CallNo(call), by })
+    }
+
+    pub(crate) fn settle_call(self, call: u32, outcome: CallOutcome) -> Self {
+        self.apply(EventBody::CallSettled { call: CallNo(call), outcome })
+    }
+
+    /// One of a script's calls from its request to its value.
+    pub(crate) fn read(self, call: u32) -> Self {
+        self.request(sample::READS).start_call(call, sample::by_rule()).settle_call(call, sample::succeeded())
+    }
+
+    /// The script's end.
+    pub(crate) fn end(self, outcome: CallOutcome) -> Self {
+        self.apply(EventBody::finished(outcome))
     }
 
     /// Lets time pass: the next event comes at this millisecond.
@@ -231,7 +266,9 @@ impl Case {
             writeln!(text, "    audit: {}", short(&audited(&AuditEntry::of(&execution, event)))).unwrap();
             let next = short(&format!("{:?}", execution.next()));
             writeln!(text, "    => {}, {next}", execution.status().as_str()).unwrap();
-            drop(execution.take_permit(CALL));
+            for no in 0..execution.calls().len() as u32 {
+                drop(execution.take_permit(CallNo(no)));
+            }
         }
         text
     }

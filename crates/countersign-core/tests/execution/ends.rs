@@ -17,7 +17,7 @@ fn cancelled() -> EventBody {
 }
 
 fn finished(outcome: CallOutcome) -> EventBody {
-    EventBody::Finished { outcome }
+    EventBody::finished(outcome)
 }
 
 fn retrying() -> Case {
@@ -41,7 +41,7 @@ fn only_a_call_that_ran_succeeds_and_none_settles_over_an_open_question() {
 fn nothing_happens_after_the_end() {
     const ENDED: &str = "the execution has ended";
     let finished = Case::approved(DELETES).settle_ok().finish();
-    finished.refuse(cancelled(), ENDED).refuse(EventBody::Finished { outcome: failed() }, ENDED);
+    finished.refuse(cancelled(), ENDED).refuse(EventBody::finished(failed()), ENDED);
     Case::new().cancel().refuse(EventBody::CallIssued(issued(CALL, READS)), ENDED);
 }
 

@@ -6,14 +6,17 @@ use std::collections::BTreeSet;
 
 use countersign_core::canonical::Canonical;
 use countersign_core::elicitation::{Decider, Decision, Elicitation, Origin};
-use countersign_core::event::{CallOutcome, Event, EventBody, Kind, Settlement, Started, StartedBy};
-use countersign_core::ids::CallNo;
-use countersign_sdk::{AskKind, Effects, Outcome, Principal, PrincipalKind, Remember, Role};
+use countersign_core::event::{
+    CallOutcome, Event, EventBody, Failure, Kind, LogLine, Settlement, Started, StartedBy,
+};
+use countersign_core::execution::sleep_digest;
+use countersign_core::ids::{CallNo, RequestNo};
+use countersign_sdk::{AskKind, Effects, LogLevel, Outcome, Principal, PrincipalKind, Remember, Role};
 use serde_json::{Value, json};
 
 use crate::sample::{
     CALL, READS, by_answer, by_grant, by_rule, decided, decision, eli, failed, form, gra, issued, ms,
-    principal, question, settled, start, started, succeeded, tok, verbatim, withdrawal,
+    principal, question, requested, settled, start, started, succeeded, tok, verbatim, withdrawal,
 };
 
 const GOLDEN: &str = include_str!("golden/events_v1.jsonl");
@@ -25,6 +28,7 @@ fn samples() -> Vec<Event> {
     bodies.extend(answers());
     bodies.extend([by_rule(), by_grant(), by_answer(1), StartedBy::Retry].map(start));
     bodies.extend(ends());
+    bodies.extend(scripts());
     bodies.into_iter().zip(1_700_000_000_000..).map(|(body, at)| Event { at: ms(at), body }).collect()
 }
 
@@ -76,8 +80,8 @@ fn ends() -> Vec<EventBody> {
         EventBody::StepRecorded { call: CALL, name: "charge".into(), value: exact.clone() },
         settled(succeeded()),
         settled(failed()),
-        EventBody::Finished { outcome: CallOutcome::Succeeded(exact.clone()) },
-        EventBody::Finished { outcome: failed() },
+        EventBody::finished(CallOutcome::Succeeded(exact.clone())),
+        EventBody::finished(failed()),
         EventBody::Cancelled { by: None, reason: "shutdown".into() },
         EventBody::Cancelled { by: Some(principal("ann")), reason: "no longer wanted".into() },
         EventBody::FoundInDoubt { call: CALL },
@@ -87,12 +91,27 @@ fn ends() -> Vec<EventBody> {
     ]
 }
 
+fn scripts() -> Vec<EventBody> {
+    let refused = Failure::new("tool_not_found", "There is no tool \"notes.drop\".");
+    let logs = vec![LogLine { level: LogLevel::Warn, message: "two left".into() }];
+    vec![
+        EventBody::Started(started(Kind::Script)),
+        EventBody::CallIssued(requested(CALL, READS)),
+        EventBody::CallRefused { path: "notes.drop".into(), requested: sleep_digest(1), failure: refused },
+        EventBody::SleepStarted { ms: 1_500 },
+        EventBody::SleepEnded { request: RequestNo(2) },
+        EventBody::ScriptWaits { seen: 2 },
+        EventBody::Finished { outcome: succeeded(), logs },
+    ]
+}
+
 /// The variants an event is made of. Exhaustive: a new variant does not compile until it has a name here.
 fn variants(body: &EventBody) -> Vec<&'static str> {
     let parts = match body {
         EventBody::Started(started) => vec![match started.kind {
             Kind::Call => "Call",
             Kind::Gate => "Gate",
+            Kind::Script => "Script",
         }],
         EventBody::Asked(asked) => variants_of_question(asked),
         EventBody::Decided { decision, .. } => variants_of_decision(decision),
@@ -106,7 +125,7 @@ fn variants(body: &EventBody) -> Vec<&'static str> {
             CallOutcome::Succeeded(_) => "call succeeded",
             CallOutcome::Failed(_) => "call failed",
         }],
-        EventBody::Finished { outcome } => vec![match outcome {
+        EventBody::Finished { outcome, .. } => vec![match outcome {
             CallOutcome::Succeeded(_) => "execution succeeded",
             CallOutcome::Failed(_) => "execution failed",
         }],
@@ -117,6 +136,10 @@ fn variants(body: &EventBody) -> Vec<&'static str> {
         }],
         EventBody::CallIssued(_)
         | EventBody::StepRecorded { .. }
+        | EventBody::CallRefused { .. }
+        | EventBody::SleepStarted { .. }
+        | EventBody::SleepEnded { .. }
+        | EventBody::ScriptWaits { .. }
         | EventBody::Cancelled { .. }
         | EventBody::FoundInDoubt { .. } => vec![],
     };
@@ -156,7 +179,7 @@ fn variants_of_decision(decision: &Decision) -> Vec<&'static str> {
 }
 
 /// How many names [`variants`] can give.
-const VARIANTS: usize = 11 + 2 + 2 + 2 + 2 + 4 + 4 + 4 + 2 + 2 + 3;
+const VARIANTS: usize = 15 + 3 + 2 + 2 + 2 + 4 + 4 + 4 + 2 + 2 + 3;
 
 fn read(line: &str) -> Result<Event, serde_json::Error> {
     serde_json::from_str(line)
@@ -229,7 +252,9 @@ fn fields_that_a_later_version_added_are_passed_over() {
 #[test]
 fn optional_fields_may_be_missing_and_are_not_written_when_empty() {
     let lines = |key: &str| GOLDEN.lines().filter(|line| line.contains(&format!("\"{key}\":"))).count();
-    for (key, written) in [("idempotencyKey", 1), ("comment", 1), ("data", 1), ("token", 3)] {
+    for (key, written) in
+        [("idempotencyKey", 1), ("comment", 1), ("data", 1), ("token", 3), ("script", 1), ("logs", 1)]
+    {
         assert_eq!(lines(key), written, "{key} is written where it is given, and only there");
     }
     assert!(!GOLDEN.contains(":null"), "a field without a value is left out");
@@ -242,12 +267,13 @@ fn optional_fields_may_be_missing_and_are_not_written_when_empty() {
 fn a_field_that_is_not_optional_must_be_there() {
     for line in GOLDEN.lines() {
         let whole: Value = serde_json::from_str(line).unwrap();
-        let optional = ["token", "idempotencyKey", "comment", "data"];
+        let optional = ["token", "idempotencyKey", "comment", "data", "script", "requested", "logs"];
         let name = whole["event"].as_object().unwrap().keys().next().unwrap().clone();
         for field in whole["event"][&name].as_object().unwrap().keys() {
             let mut torn = whole.clone();
             torn["event"][&name].as_object_mut().unwrap().remove(field);
-            let may_miss = optional.contains(&field.as_str()) || (name == "cancelled" && field == "by");
+            let may_miss = (optional.contains(&field.as_str()) && name != "callRefused")
+                || (name == "cancelled" && field == "by");
             assert_eq!(read(&torn.to_string()).is_ok(), may_miss, "{field} of {line}");
         }
     }

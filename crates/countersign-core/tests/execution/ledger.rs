@@ -70,10 +70,14 @@ impl Ledger {
             EventBody::Decided { elicitation, decision } => return self.decided(*elicitation, decision),
             EventBody::CallStarted { by, .. } => return self.started(event, by),
             EventBody::StepRecorded { .. } => self.traces.steps += 1,
+            EventBody::CallRefused { .. }
+            | EventBody::SleepStarted { .. }
+            | EventBody::SleepEnded { .. }
+            | EventBody::ScriptWaits { .. } => return Err("a script's event without a script".into()),
             EventBody::CallSettled { outcome, .. } => return self.settled(outcome),
             EventBody::FoundInDoubt { .. } => self.in_doubt = true,
             EventBody::DoubtSettled { settlement, .. } => return self.doubt_settled(settlement),
-            EventBody::Finished { outcome } => return self.finished(outcome),
+            EventBody::Finished { outcome, .. } => return self.finished(outcome),
             EventBody::Cancelled { .. } => return self.cancelled(),
         }
         Ok(())

@@ -14,6 +14,7 @@ mod offers;
 mod properties;
 mod rules;
 mod sample;
+mod scripts;
 mod starts;
 mod stored;
 mod table;

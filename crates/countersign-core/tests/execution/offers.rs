@@ -57,11 +57,7 @@ pub(crate) fn fitting(execution: &Execution, at: Timestamp) -> Vec<Offer> {
         ),
         offer("CallSettled with success", at, settled(succeeded())),
         offer("CallSettled with failure", at, settled(failed())),
-        offer(
-            "Finished as the call was settled",
-            at,
-            EventBody::Finished { outcome: outcome.unwrap_or_else(failed) },
-        ),
+        offer("Finished as the call was settled", at, EventBody::finished(outcome.unwrap_or_else(failed))),
         offer("Cancelled", at, EventBody::Cancelled { by: None, reason: "shutdown".into() }),
         offer("FoundInDoubt", at, EventBody::FoundInDoubt { call: CALL }),
         offer("DoubtSettled as done", at, settle_doubt(Settlement::Done { value: verbatim(&1.into()) })),
@@ -103,7 +99,7 @@ pub(crate) fn crooked(execution: &Execution, at: Timestamp) -> Vec<Offer> {
         offer("a decision about nothing", at, decided(stranger, decision(Outcome::Approved, at))),
         offer("a start on no decision", at, start(StartedBy::Decision { elicitation: stranger })),
         offer("a call that is not there", at, EventBody::FoundInDoubt { call: CallNo(9) }),
-        offer("an end of its own", at, EventBody::Finished { outcome: CallOutcome::Failed(unheard) }),
+        offer("an end of its own", at, EventBody::finished(CallOutcome::Failed(unheard))),
     ];
     offers.extend(crooked_gates(execution, at));
     if let Some(asked) = open_or_last(execution) {

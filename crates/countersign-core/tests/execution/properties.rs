@@ -204,7 +204,7 @@ impl History {
                 let outcome = CallOutcome::Failed(failure.clone());
                 Some(EventBody::CallSettled { call: *call, outcome })
             }
-            Next::Finish(outcome) => Some(EventBody::Finished { outcome: outcome.clone() }),
+            Next::Finish(outcome) => Some(EventBody::finished(outcome.clone())),
             _ => None,
         };
         prop_assert!(advised.is_none_or(|body| fits(&body)), "{:?} was advised and refused", next);

@@ -242,7 +242,10 @@ fn an_execution_knows_what_it_was_started_with_and_how_it_ended() {
     assert_eq!((execution.token(), execution.idempotency_key()), (Some(tok(3)), Some("k")));
     assert_eq!((execution.started_at(), execution.end()), (ms(7), None));
     let finished = Case::approved(DELETES).settle(failed()).finish();
-    assert_eq!(finished.execution().end(), Some(&End::Finished { at: ms(7), outcome: failed() }));
+    assert_eq!(
+        finished.execution().end(),
+        Some(&End::Finished { at: ms(7), outcome: failed(), logs: vec![] })
+    );
     assert_eq!(finished.execution().failure().unwrap().code, "tool_failed");
     let stopped = Case::new().cancel();
     assert_eq!(

@@ -6,7 +6,10 @@
 use countersign_core::canonical::{Canonical, Verbatim};
 use countersign_core::digest::{Binding, Digest, Fingerprint};
 use countersign_core::elicitation::{Decider, Decision, Elicitation, Origin};
-use countersign_core::event::{CallIssued, CallOutcome, EventBody, Failure, Kind, Started, StartedBy};
+use countersign_core::event::{
+    CallIssued, CallOutcome, EventBody, Failure, Kind, Script, Started, StartedBy,
+};
+use countersign_core::execution::call_digest;
 use countersign_core::ids::{CallNo, ElicitationId, ExecutionId, GrantId, TokenId};
 use countersign_core::time::Timestamp;
 use countersign_sdk::{
@@ -78,7 +81,25 @@ pub(crate) fn started(kind: Kind) -> Started {
         requester: Principal::agent("agent").unwrap(),
         token: None,
         idempotency_key: None,
+        script: (kind == Kind::Script).then(|| Box::new(script())),
     }
+}
+
+pub(crate) fn script() -> Script {
+    let code = "await tools.notes.delete({ id: 7 });\n";
+    Script {
+        source: "await tools.notes.delete({ id: 7 } as Note);\n".into(),
+        code: code.into(),
+        mappings: "AAAA".into(),
+        digest: Digest::of(code.as_bytes()),
+        seed: Digest::of(b"seed"),
+    }
+}
+
+/// A call as a script asks for it.
+pub(crate) fn requested(call: CallNo, effects: Effects) -> CallIssued {
+    let issued = issued(call, effects);
+    CallIssued { requested: Some(call_digest(issued.path.as_str(), &issued.args)), ..issued }
 }
 
 pub(crate) fn issued(call: CallNo, effects: Effects) -> CallIssued {
@@ -100,6 +121,7 @@ pub(crate) fn issued(call: CallNo, effects: Effects) -> CallIssued {
         args,
         policy_version: policy_version(),
         digest,
+        requested: None,
     }
 }
 

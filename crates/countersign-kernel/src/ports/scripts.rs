@@ -6,10 +6,8 @@
 
 use async_trait::async_trait;
 use countersign_core::canonical::{Canonical, Verbatim};
-use countersign_core::event::{CallOutcome, Failure};
+use countersign_core::event::{CallOutcome, Failure, LogLine};
 use countersign_core::time::Timestamp;
-
-use crate::result::LogLine;
 
 /// Runs scripts.
 #[async_trait]
@@ -153,6 +151,12 @@ pub enum ScriptFault {
         /// How large it may be.
         bound: usize,
     },
+    /// It was given the answer to something it never asked for: it does not do what its journal says was done.
+    #[error("the script was given an answer to request {request}, which it did not make")]
+    NotAsked {
+        /// The request.
+        request: u32,
+    },
     /// Its process died, or said what no script can say.
     #[error("the script's sandbox crashed; nothing outside it was harmed")]
     Crashed {
@@ -177,6 +181,7 @@ impl ScriptFault {
             Self::CpuLimit { .. } => "cpu_limit",
             Self::TooManyCalls { .. } => "too_many_calls",
             Self::ValueTooLarge { .. } => "value_too_large",
+            Self::NotAsked { .. } => "diverged",
             Self::Crashed { .. } => "sandbox_crashed",
             Self::Unavailable { .. } => "unavailable",
         }

@@ -151,7 +151,7 @@ fn every_body(subject: &Subject) -> Vec<EventBody> {
         EventBody::Asked(Box::new(elicitation)),
         EventBody::StepRecorded { call, name: "step".into(), value: value.clone() },
         EventBody::CallSettled { call, outcome: CallOutcome::Succeeded(value) },
-        EventBody::Finished { outcome: failed },
+        EventBody::finished(failed),
         EventBody::Cancelled { by: None, reason: "enough".into() },
         EventBody::FoundInDoubt { call },
     ];

@@ -1,0 +1,168 @@
+//! What is done about a script's calls: judged, started, run and settled, each on its own.
+//!
+//! Promise: a call is judged only when its script has run as far as it can, so that a question always finds it waiting.
+//! Outcomes of calls that changed something are durable before the script learns of them.
+
+use std::sync::Arc;
+
+use countersign_core::event::{CallOutcome, EventBody, Failure};
+use countersign_core::execution::{Call, Next, Phase, StartPermit};
+use countersign_core::ids::CallNo;
+
+use super::{Conductor, Done, Handler, Outcome, is_running};
+use crate::error::GatewayError;
+use crate::journal::Beside;
+use crate::live::State;
+use crate::ports::StoreError;
+
+impl Conductor {
+    /// Does the first thing that is to be done and can be.
+    pub(super) async fn carry_out(&mut self, state: &mut State) -> Result<Done, GatewayError> {
+        let next = state.execution.todo().find(|next| self.can(state, next));
+        let kernel = Arc::clone(&self.kernel);
+        let no = match next {
+            None => return Ok(Done::Nothing),
+            Some(Next::Judge(no)) => {
+                self.judge(state, no).await?;
+                no
+            }
+            Some(Next::RecordStart(no)) => {
+                kernel.record_start(state, no).await?;
+                no
+            }
+            Some(Next::Settle(no, failure)) => {
+                kernel.settle_now(state, no, CallOutcome::Failed(failure)).await?;
+                no
+            }
+            Some(Next::Run(no)) => {
+                let permit = state.execution.take_permit(no);
+                self.enter(permit);
+                no
+            }
+            Some(Next::Rerun(no)) => {
+                self.enter_again(state, no).await?;
+                no
+            }
+            Some(Next::FindInDoubt(no)) => {
+                let mut events = kernel.withdrawn_of(state, no, "the call is in doubt");
+                events.push(EventBody::FoundInDoubt { call: no });
+                kernel.record(state, events, Beside::default()).await?;
+                no
+            }
+            Some(_) => return Ok(Done::Nothing),
+        };
+        self.tell_if_settled(state, no);
+        Ok(Done::Something)
+    }
+
+    fn can(&self, state: &State, next: &Next) -> bool {
+        let a_place_is_free = self.handlers.len() < self.kernel.settings.max_calls_at_once;
+        let lacks = |no: CallNo| self.kernel.lacks_tool(state, no);
+        match next {
+            Next::Judge(no) => self.is_idle(state) && a_place_is_free && !lacks(*no),
+            Next::RecordStart(no) => a_place_is_free && !lacks(*no),
+            Next::Run(_) => a_place_is_free,
+            Next::Rerun(no) => a_place_is_free && !self.handlers.contains_key(no) && !lacks(*no),
+            // A handler of ours that still runs leaves no doubt: it will say itself what became of it.
+            Next::FindInDoubt(no) => !self.handlers.contains_key(no),
+            _ => true,
+        }
+    }
+
+    async fn judge(&mut self, state: &mut State, no: CallNo) -> Result<(), GatewayError> {
+        match self.kernel.judge(state, no).await {
+            Err(error @ GatewayError::Store(StoreError::TooManyPending { .. })) => {
+                let journal = self.kernel.store.journal(self.live.id).await?;
+                state.reload(&journal)?;
+                let message = "The session has as many open questions as it may; nobody was asked.";
+                let failure = Failure::new(error.code(), message);
+                // The call may have been noted only in what was just forgotten; then it is asked for again.
+                if state.execution.call(no).is_some_and(|call| *call.phase() == Phase::Issued) {
+                    self.kernel.settle_now(state, no, CallOutcome::Failed(failure)).await?;
+                }
+                Ok(())
+            }
+            judged => judged.map(|_| ()),
+        }
+    }
+
+    /// A handler runs on a task of its own, so that none waits for another.
+    fn enter(&mut self, permit: Option<StartPermit>) {
+        let Some(permit) = permit else { return };
+        let (kernel, live, report) = (Arc::clone(&self.kernel), Arc::clone(&self.live), self.report.clone());
+        let call = permit.call();
+        self.entered += 1;
+        let entry = self.entered;
+        let task = tokio::spawn(async move {
+            let outcome = kernel.enter(&live, permit).await;
+            // Nobody listens where the script was dropped meanwhile; its journal says what that means.
+            let _ = report.send(Outcome { call, entry, outcome });
+        });
+        self.handlers.insert(call, Handler { entry, task });
+    }
+
+    async fn enter_again(&mut self, state: &mut State, no: CallNo) -> Result<(), GatewayError> {
+        if let Some(failure) = self.kernel.changed_since(state, no) {
+            let mut events = self.kernel.withdrawn_of(state, no, "the tool changed");
+            events.push(EventBody::CallSettled { call: no, outcome: CallOutcome::Failed(failure) });
+            return self.kernel.record(state, events, Beside::default()).await;
+        }
+        let permit = state.execution.take_permit_again(no);
+        self.enter(permit);
+        Ok(())
+    }
+
+    /// Records what became of a handler.
+    pub(super) async fn record_outcome(&mut self, state: &mut State) -> Result<Done, GatewayError> {
+        let Some(Outcome { call: no, entry, outcome }) = self.outcomes.front() else {
+            return Ok(Done::Nothing);
+        };
+        let (no, outcome) = (*no, outcome.clone());
+        if self.handlers.get(&no).is_none_or(|handler| handler.entry != *entry) {
+            // It was dropped meanwhile, and the number may be another call's by now.
+            self.outcomes.pop_front();
+            return Ok(Done::Something);
+        }
+        if is_running(state, no) {
+            let mut events =
+                self.kernel.withdrawn_of(state, no, "the call ended without waiting for an answer");
+            events.push(EventBody::CallSettled { call: no, outcome });
+            if state.execution.call(no).is_some_and(must_not_be_lost) {
+                self.kernel.record(state, events, Beside::default()).await?;
+            } else {
+                self.kernel.note(state, events)?;
+            }
+        }
+        self.outcomes.pop_front();
+        self.handlers.remove(&no);
+        self.tell_if_settled(state, no);
+        Ok(Done::Something)
+    }
+
+    fn tell_if_settled(&self, state: &State, no: CallNo) {
+        if let Some(Phase::Settled(outcome)) = state.execution.call(no).map(Call::phase) {
+            tokio::spawn(self.kernel.to_post_hooks(state, no, outcome.clone()));
+        }
+    }
+
+    /// Ends a handler whose outcome nobody wants any more, and waits until it is gone.
+    pub(super) async fn drop_handler(&mut self, no: CallNo) {
+        if let Some(handler) = self.handlers.remove(&no) {
+            handler.task.abort();
+            // It was aborted, or had ended by itself; either way it is gone now.
+            let _ = handler.task.await;
+        }
+    }
+
+    pub(super) async fn drop_handlers(&mut self) {
+        let all: Vec<CallNo> = self.handlers.keys().copied().collect();
+        for no in all {
+            self.drop_handler(no).await;
+        }
+    }
+}
+
+/// Whether a crash must find the outcome recorded: the call may have changed something, or a person was asked.
+fn must_not_be_lost(call: &Call) -> bool {
+    call.effects.destructive || call.run().is_some_and(|run| !run.asks.is_empty() || !run.steps.is_empty())
+}

@@ -1,0 +1,361 @@
+//! A turn of the VM: what it is given, and what is made of its answer.
+//!
+//! Promise: a request that the journal knows is held against it and not recorded again; the first that differs ends the
+//! script as `diverged` before anything runs. New requests go through admission, in order, before they are recorded.
+
+use std::sync::Arc;
+
+use countersign_core::bounds;
+use countersign_core::digest::Digest;
+use countersign_core::event::{CallIssued, CallOutcome, EventBody, Failure};
+use countersign_core::execution::{Divergence, call_digest, sleep_digest};
+use countersign_core::ids::{CallNo, RequestNo};
+use countersign_sdk::{Principal, SessionId};
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+
+use super::{Conductor, Done};
+use crate::accept::{Admitted, denied_by_hook};
+use crate::error::GatewayError;
+use crate::kernel::Kernel;
+use crate::live::{Speaker, State};
+use crate::ports::{Completion, Program, Request, ScriptEnd, ScriptFault, Stripped, Turn, Vm, Wanted};
+
+/// Room in a journal that is kept for ending what has begun.
+const RESERVED_EVENTS: u64 = 20_000;
+
+/// Where the VM is.
+pub(super) enum Machine {
+    /// Not started; there may be one at hand.
+    New(Option<Box<dyn Vm>>),
+    /// It has nothing to do but wait.
+    Idle(Box<dyn Vm>),
+    /// It runs.
+    Busy(BoxFuture<'static, Taken>),
+    /// It is of no more use.
+    Over,
+}
+
+/// A turn that came back.
+pub(super) struct Taken {
+    vm: Option<Box<dyn Vm>>,
+    turn: Result<Turn, ScriptFault>,
+    admitted: Vec<Admission>,
+    reloads: u64,
+}
+
+/// What admission made of a new request.
+enum Admission {
+    Call(Box<Admitted>, Digest),
+    Refused { path: String, requested: Digest, failure: Failure },
+    Sleep(u64),
+}
+
+/// Whom a script's calls are made for.
+struct OnBehalf {
+    principal: Principal,
+    session: SessionId,
+}
+
+/// Completes when a running turn comes back.
+pub(super) async fn taken(machine: &mut Machine) -> Taken {
+    match machine {
+        Machine::Busy(turn) => turn.await,
+        _ => std::future::pending().await,
+    }
+}
+
+impl Conductor {
+    /// The VM and all it was given are forgotten; a fresh one will be given everything again.
+    pub(super) fn start_over(&mut self) {
+        (self.machine, self.given, self.asked) = (Machine::New(None), 0, 0);
+        (self.end, self.taken) = (None, None);
+        self.live.forget_what_the_script_said();
+    }
+
+    /// Whether the script has asked again for everything that is recorded.
+    pub(super) fn is_held_against(&self, state: &State) -> bool {
+        self.asked as usize >= state.execution.progress().requests().len()
+    }
+
+    /// Whether the script was given everything and can only wait.
+    pub(super) fn is_idle(&self, state: &State) -> bool {
+        matches!(self.machine, Machine::Idle(_))
+            && self.end.is_none()
+            && self.given == state.execution.progress().completions()
+            && self.is_held_against(state)
+    }
+
+    /// Lets the VM run where there is something for it.
+    pub(super) fn begin_turn(&mut self, state: &State) {
+        let completions: Vec<Completion> = state
+            .execution
+            .completed(self.given)
+            .map(|c| Completion { request: c.request.0, at: c.at, outcome: c.outcome })
+            .collect();
+        let vm = match &mut self.machine {
+            Machine::New(vm) => Start::Anew(vm.take()),
+            Machine::Idle(_) if !completions.is_empty() => {
+                let Machine::Idle(vm) = std::mem::replace(&mut self.machine, Machine::Over) else { return };
+                Start::Further(vm)
+            }
+            Machine::Idle(_) | Machine::Busy(_) | Machine::Over => return,
+        };
+        let Some(script) = state.execution.script() else { return };
+        let stripped = Stripped { code: script.code.clone(), mappings: script.mappings.clone() };
+        let program = Program { stripped, seed: *script.seed.as_bytes(), now: state.execution.started_at() };
+        let on_behalf = OnBehalf {
+            principal: state.execution.requester().clone(),
+            session: state.execution.session().clone(),
+        };
+        self.given += completions.len();
+        let (kernel, reloads) = (Arc::clone(&self.kernel), self.reloads);
+        let known = state.execution.progress().requests().len();
+        self.machine = Machine::Busy(
+            async move {
+                let (vm, turn) = kernel.let_run(vm, program, completions).await;
+                let admitted = match &turn {
+                    Ok(turn) => kernel.admit_requests(&turn.requests, known, &on_behalf).await,
+                    Err(_) => Vec::new(),
+                };
+                Taken { vm, turn, admitted, reloads }
+            }
+            .boxed(),
+        );
+    }
+
+    /// Looks at a turn that came back.
+    pub(super) fn take(&mut self, state: &mut State) -> Result<Done, GatewayError> {
+        let Some(taken) = self.taken.take() else { return Ok(Done::Nothing) };
+        self.machine = Machine::Over;
+        if taken.reloads != self.reloads {
+            self.start_over();
+            return Ok(Done::Something);
+        }
+        let turn = match taken.turn {
+            Ok(turn) => turn,
+            Err(fault @ ScriptFault::Unavailable { .. }) => {
+                self.start_over();
+                return Err(GatewayError::Sandbox(fault));
+            }
+            Err(ScriptFault::NotAsked { request }) => {
+                self.diverge(&state.execution.missing(RequestNo(request)));
+                return Ok(Done::Something);
+            }
+            Err(fault) => {
+                if let ScriptFault::Crashed { cause } = &fault {
+                    tracing::error!(execution = %self.live.id, cause, "a script's sandbox crashed");
+                }
+                self.end = Some(CallOutcome::Failed(Failure::new(fault.code(), sentence(&fault))));
+                return Ok(Done::Something);
+            }
+        };
+        self.machine = taken.vm.map_or(Machine::Over, Machine::Idle);
+        let bound = self.kernel.settings.max_log_lines;
+        turn.logs.into_iter().for_each(|line| self.live.log(Speaker::Script, line, bound));
+        self.hear(state, &turn.requests, taken.admitted)?;
+        if let Some(end) = turn.end.filter(|_| self.end.is_none()) {
+            self.machine = Machine::Over;
+            self.end = Some(match end {
+                ScriptEnd::Returned(value) => CallOutcome::Succeeded(value),
+                ScriptEnd::Threw(failure) => CallOutcome::Failed(failure),
+            });
+        }
+        self.hold_against(state);
+        Ok(Done::Something)
+    }
+
+    /// Records what the script asks for anew, and holds the rest against the journal.
+    fn hear(
+        &mut self,
+        state: &mut State,
+        requests: &[Request],
+        admitted: Vec<Admission>,
+    ) -> Result<(), GatewayError> {
+        let mut admitted = admitted.into_iter();
+        for request in requests {
+            if request.no != self.asked {
+                let cause = format!("request {} came where {} was due", request.no, self.asked);
+                tracing::error!(execution = %self.live.id, cause, "a script's sandbox miscounts");
+                self.end_with(ScriptFault::Crashed { cause });
+                return Ok(());
+            }
+            match state.execution.holds_against(RequestNo(request.no), digest_of(&request.wanted)) {
+                Err(divergence) => {
+                    self.diverge(&divergence);
+                    return Ok(());
+                }
+                Ok(Some(_)) => {}
+                Ok(None) => {
+                    let Some(admission) = admitted.next() else { return Ok(()) };
+                    if !self.has_room(state) {
+                        return Ok(());
+                    }
+                    self.record_request(state, admission)?;
+                }
+            }
+            self.asked += 1;
+        }
+        Ok(())
+    }
+
+    fn record_request(&mut self, state: &mut State, admission: Admission) -> Result<(), GatewayError> {
+        let kernel = Arc::clone(&self.kernel);
+        match admission {
+            Admission::Sleep(ms) => kernel.note(state, vec![EventBody::SleepStarted { ms }]),
+            Admission::Refused { path, requested, failure } => {
+                kernel.note(state, vec![EventBody::CallRefused { path, requested, failure }])
+            }
+            Admission::Call(admitted, requested) => {
+                let no = CallNo(u32::try_from(state.execution.calls().len()).unwrap_or(u32::MAX));
+                let (requester, session) = (state.execution.requester(), state.execution.session());
+                let issued = kernel.issued(no, &admitted, requester, session);
+                let issued = CallIssued { requested: Some(requested), ..issued };
+                let mut events = vec![EventBody::CallIssued(issued)];
+                let denied = admitted.denied.map(|reason| CallOutcome::Failed(denied_by_hook(&reason)));
+                events.extend(denied.clone().map(|outcome| EventBody::CallSettled { call: no, outcome }));
+                kernel.note(state, events)?;
+                if let Some(outcome) = denied {
+                    tokio::spawn(kernel.to_post_hooks(state, no, outcome));
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// R16: a script that fills its journal ends, with room left to record how.
+    fn has_room(&mut self, state: &State) -> bool {
+        let progress = state.execution.progress();
+        if progress.requests().len() >= bounds::MAX_CALLS as usize {
+            self.end_with(ScriptFault::TooManyCalls { bound: bounds::MAX_CALLS });
+            return false;
+        }
+        let full = progress.weight() > bounds::MAX_SCRIPT_JOURNAL_BYTES
+            || state.execution.version() + RESERVED_EVENTS > bounds::MAX_JOURNAL_EVENTS;
+        if full {
+            let message = format!(
+                "The script's arguments and results have filled its journal of {} bytes.",
+                bounds::MAX_SCRIPT_JOURNAL_BYTES
+            );
+            self.machine = Machine::Over;
+            self.end = Some(CallOutcome::Failed(Failure::new("journal_full", message)));
+        }
+        !full
+    }
+
+    /// A script that was given all that is recorded has asked for all that is recorded, or it is another script.
+    fn hold_against(&mut self, state: &State) {
+        let given_all = self.given == state.execution.progress().completions();
+        if given_all && !self.is_held_against(state) && !self.has_diverged() {
+            self.diverge(&state.execution.missing(RequestNo(self.asked)));
+        }
+    }
+
+    fn has_diverged(&self) -> bool {
+        matches!(&self.end, Some(CallOutcome::Failed(failure)) if failure.code == Divergence::CODE)
+    }
+
+    fn diverge(&mut self, divergence: &Divergence) {
+        tracing::error!(execution = %self.live.id, %divergence, "a script's replay left its journal");
+        self.machine = Machine::Over;
+        self.end = Some(CallOutcome::Failed(Failure::new(Divergence::CODE, sentence(divergence))));
+    }
+
+    fn end_with(&mut self, fault: ScriptFault) {
+        self.machine = Machine::Over;
+        self.end = Some(CallOutcome::Failed(Failure::new(fault.code(), sentence(&fault))));
+    }
+}
+
+/// With what a turn begins.
+enum Start {
+    Anew(Option<Box<dyn Vm>>),
+    Further(Box<dyn Vm>),
+}
+
+impl Kernel {
+    async fn let_run(
+        &self,
+        start: Start,
+        program: Program,
+        completions: Vec<Completion>,
+    ) -> (Option<Box<dyn Vm>>, Result<Turn, ScriptFault>) {
+        let (mut vm, mut first) = match start {
+            Start::Further(vm) => (vm, Turn::default()),
+            Start::Anew(at_hand) => {
+                let opened = match (at_hand, &self.scripts) {
+                    (Some(vm), _) => Ok(vm),
+                    (None, Some(host)) => host.open().await,
+                    (None, None) => Err(ScriptFault::Unavailable { cause: "no script host here".into() }),
+                };
+                let mut vm = match opened {
+                    Ok(vm) => vm,
+                    Err(fault) => return (None, Err(fault)),
+                };
+                match vm.start(program).await {
+                    Ok(turn) => (vm, turn),
+                    Err(fault) => return (None, Err(fault)),
+                }
+            }
+        };
+        if first.end.is_some() || completions.is_empty() {
+            return (Some(vm), Ok(first));
+        }
+        match vm.deliver(completions).await {
+            Ok(next) => {
+                first.requests.extend(next.requests);
+                first.logs.extend(next.logs);
+                first.end = next.end;
+                (Some(vm), Ok(first))
+            }
+            Err(fault) => (None, Err(fault)),
+        }
+    }
+
+    /// Steps 1 to 3 for what the journal does not know yet. Hooks are not asked twice about what it does.
+    async fn admit_requests(
+        &self,
+        requests: &[Request],
+        known: usize,
+        on_behalf: &OnBehalf,
+    ) -> Vec<Admission> {
+        let mut admitted = Vec::new();
+        for request in requests.iter().filter(|request| request.no as usize >= known) {
+            admitted.push(self.admit_request(&request.wanted, on_behalf).await);
+        }
+        admitted
+    }
+
+    async fn admit_request(&self, wanted: &Wanted, on_behalf: &OnBehalf) -> Admission {
+        let requested = digest_of(wanted);
+        let (path, args) = match wanted {
+            Wanted::Sleep { ms } => return Admission::Sleep(*ms),
+            Wanted::Call { path, args } => (path, args),
+        };
+        match self.admit(path, args.to_value(), &on_behalf.principal, &on_behalf.session).await {
+            Ok(admitted) => Admission::Call(Box::new(admitted), requested),
+            Err(error) => {
+                let failure = Failure::new(error.code(), sentence(&error));
+                let path = path.chars().take(countersign_sdk::MAX_PATH_BYTES).collect();
+                Admission::Refused { path, requested, failure }
+            }
+        }
+    }
+}
+
+fn digest_of(wanted: &Wanted) -> Digest {
+    match wanted {
+        Wanted::Call { path, args } => call_digest(path, args),
+        Wanted::Sleep { ms } => sleep_digest(*ms),
+    }
+}
+
+/// An error's own words, as a sentence and within bounds.
+fn sentence(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    if let Some(first) = text.get(..1).map(str::to_uppercase) {
+        text.replace_range(..1, &first);
+    }
+    text.truncate(text.floor_char_boundary(bounds::MAX_TEXT_BYTES));
+    text
+}
