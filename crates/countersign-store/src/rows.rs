@@ -161,6 +161,7 @@ pub(crate) fn kind_text(kind: Kind) -> &'static str {
     match kind {
         Kind::Call => "call",
         Kind::Gate => "gate",
+        Kind::Script => "script",
     }
 }
 

@@ -8,26 +8,37 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use countersign_core::event::Settlement;
-use countersign_core::execution::Status;
-use countersign_core::ids::CallNo;
-use countersign_kernel::ports::{ElicitationFilter, ElicitationRow, ExecutionFilter, Page};
-use countersign_kernel::{Answer, Decide, Gateway, Patience, Target};
+use countersign_core::execution::{Execution, Phase, Status};
+use countersign_core::ids::{CallNo, ExecutionId};
+use countersign_kernel::ports::{ElicitationFilter, ElicitationRow, ExecutionFilter, Page, ScriptHost};
+use countersign_kernel::{Answer, Decide, Gateway, Patience, RunRequest, Target};
 use serde_json::Value;
 
 use crate::faulty_store::{Fault, Faults, FaultyStore};
 use crate::history::History;
 use crate::invariants::{Moment, violations};
 use crate::ledger::CrashAt;
-use crate::world::{World, agent, ann, request, session};
+use crate::world::{World, agent, ann, request, script, session};
 
 /// Something an agent and a person do together.
 pub struct Scenario {
     /// What the agent calls, all at once.
     pub calls: Vec<(&'static str, Value)>,
+    /// What the agent runs, beside its calls.
+    pub scripts: Vec<&'static str>,
+    /// Where scripts run.
+    pub host: Option<Arc<dyn ScriptHost>>,
     /// What the person answers; nothing leaves the question to expire.
     pub person: fn(&ElicitationRow) -> Option<Answer>,
     /// How many effects there are when nothing crashes.
     pub effects: usize,
+}
+
+impl Default for Scenario {
+    /// Nothing is called and nobody answers.
+    fn default() -> Self {
+        Self { calls: Vec::new(), scripts: Vec::new(), host: None, person: |_| None, effects: 0 }
+    }
 }
 
 /// What crash-everywhere did.
@@ -81,6 +92,7 @@ pub fn everywhere(scenario: &Scenario) -> Report {
 /// One run: how many commits its first and its second process made.
 fn run(scenario: &Scenario, deaths: Deaths, report: &mut Report) -> (u64, u64) {
     let mut world = World::new(7);
+    world.scripts.clone_from(&scenario.host);
     world.settings.expires = Duration::from_secs(60);
     world.settings.park_after = Duration::from_millis(200);
     let history = History::default();
@@ -142,7 +154,12 @@ fn bring_to_rest(world: &World, history: &History, scenario: &Scenario, report: 
         tokio::time::sleep(Duration::from_secs(120)).await;
         let doubts = settle_doubts(&gateway).await;
         report.doubts += usize::from(doubts > 0);
-        tokio::time::sleep(Duration::from_secs(10)).await;
+        for _ in 0..5 {
+            // A script goes on from a settled doubt, and may ask again.
+            tokio::time::sleep(Duration::from_secs(2)).await;
+            person_answers(&gateway, history, scenario).await;
+        }
+        tokio::time::sleep(Duration::from_secs(120)).await;
         let mut found = violations(&world.disk, &world.ledger, history, Moment::AtRest).await;
         let effects = world.ledger.effects().len();
         if doubts == 0 && effects < scenario.effects {
@@ -164,7 +181,14 @@ async fn agent_calls(gateway: &Gateway, history: &History, scenario: &Scenario) 
             history.told(&result);
         }
     });
-    futures_util::future::join_all(calls).await;
+    let scripts = scenario.scripts.iter().enumerate().map(|(n, source)| async move {
+        let run = RunRequest { key: Some(format!("script-{n}")), ..script(source) };
+        if let Ok(result) = gateway.run(run).await {
+            history.told(&result);
+        }
+    });
+    futures_util::future::join(futures_util::future::join_all(calls), futures_util::future::join_all(scripts))
+        .await;
 }
 
 async fn person_answers(gateway: &Gateway, history: &History, scenario: &Scenario) {
@@ -185,11 +209,20 @@ async fn settle_doubts(gateway: &Gateway) -> usize {
     let in_doubt = ExecutionFilter { status: vec![Status::InDoubt], requester: None };
     let Ok(rows) = gateway.executions(in_doubt, Page::first(100)).await else { return 0 };
     for row in &rows.items {
-        let failed = Settlement::Failed { message: "settled by the test".into() };
-        // What cannot be settled shows as a violation of R9 right after.
-        let _ = gateway.settle(row.id, CallNo(0), failed, &ann()).await;
+        for call in calls_in_doubt(gateway, row.id).await {
+            let failed = Settlement::Failed { message: "settled by the test".into() };
+            // What cannot be settled shows as a violation of R9 right after.
+            let _ = gateway.settle(row.id, call, failed, &ann()).await;
+        }
     }
     rows.items.len()
+}
+
+async fn calls_in_doubt(gateway: &Gateway, id: ExecutionId) -> Vec<CallNo> {
+    let journal = gateway.journal(id).await.unwrap_or_default();
+    let Ok(execution) = Execution::replay(&journal) else { return Vec::new() };
+    let doubts = execution.unsettled().filter(|call| matches!(call.phase(), Phase::InDoubt(_)));
+    doubts.map(|call| call.no).collect()
 }
 
 /// A runtime of its own: dropping it is the death of the process, at whatever await its tasks are.

@@ -9,7 +9,7 @@ use countersign_core::digest::Digest;
 use countersign_core::elicitation::{Decider, Elicitation, Origin};
 use countersign_core::event::{CallOutcome, Event, EventBody, StartedBy};
 use countersign_core::execution::{Execution, Status};
-use countersign_core::ids::{ElicitationId, ExecutionId};
+use countersign_core::ids::{CallNo, ElicitationId, ExecutionId};
 use countersign_kernel::ports::{ExecutionFilter, ExecutionRow, Page, Store};
 use countersign_sdk::{Outcome, PrincipalKind};
 
@@ -96,6 +96,7 @@ impl Found {
                     }
                 }
                 EventBody::CallSettled { outcome: CallOutcome::Failed(failure), .. }
+                | EventBody::Finished { outcome: CallOutcome::Failed(failure), .. }
                     if failure.code == "diverged" =>
                 {
                     self.add("R8", row.id, "a replay diverged");
@@ -145,11 +146,17 @@ impl Found {
     fn check_effects(&mut self, ledger: &Ledger, journals: &HashMap<ExecutionId, Vec<Event>>) {
         let mut counts: HashMap<(String, String, String), usize> = HashMap::new();
         for effect in ledger.effects() {
-            *counts.entry((effect.execution, effect.tool, effect.what)).or_default() += 1;
+            *counts.entry((effect.key, effect.tool, effect.what)).or_default() += 1;
         }
-        for ((execution, tool, what), times) in counts {
-            let Ok(id) = execution.parse::<ExecutionId>() else { continue };
-            let Some(journal) = journals.get(&id).filter(|j| !j.is_empty()) else {
+        for ((key, tool, what), times) in counts {
+            // A handler's key is its execution and the number of its call.
+            let Some((id, call)) = key.rsplit_once('.').and_then(|(id, call)| {
+                Some((id.parse::<ExecutionId>().ok()?, CallNo(call.parse().ok()?)))
+            }) else {
+                continue;
+            };
+            let journal = journals.get(&id).map(|journal| of_call(journal, call)).unwrap_or_default();
+            let Some(journal) = Some(&journal[..]).filter(|j| !j.is_empty()) else {
                 // A safe call that never asked may be lost with its process: it had leave from policy.
                 if tool != "lab.transfer" {
                     self.add("R1", id, &format!("{tool} had an effect and no journal"));
@@ -249,6 +256,24 @@ impl Found {
     fn add(&mut self, rule: &str, execution: ExecutionId, problem: &str) {
         self.0.push(format!("{rule}: {execution}: {problem}"));
     }
+}
+
+/// The events of a journal that are about one call.
+fn of_call(journal: &[Event], no: CallNo) -> Vec<Event> {
+    let questions: HashMap<ElicitationId, CallNo> =
+        journal.iter().filter_map(asked).map(|(id, question)| (id, question.call)).collect();
+    let about = |body: &EventBody| match body {
+        EventBody::CallIssued(issued) => Some(issued.call),
+        EventBody::Asked(question) => Some(question.call),
+        EventBody::Decided { elicitation, .. } => questions.get(elicitation).copied(),
+        EventBody::CallStarted { call, .. }
+        | EventBody::StepRecorded { call, .. }
+        | EventBody::CallSettled { call, .. }
+        | EventBody::FoundInDoubt { call }
+        | EventBody::DoubtSettled { call, .. } => Some(*call),
+        _ => None,
+    };
+    journal.iter().filter(|event| about(&event.body) == Some(no)).cloned().collect()
 }
 
 fn asked(event: &Event) -> Option<(ElicitationId, &Elicitation)> {

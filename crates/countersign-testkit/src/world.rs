@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use countersign_core::policy::Policy;
-use countersign_kernel::ports::{ElicitationFilter, ElicitationRow, Page, Store};
+use countersign_kernel::ports::{ElicitationFilter, ElicitationRow, Page, ScriptHost, Store};
 use countersign_kernel::{
     Answer, CallError, CallRequest, Caller, Decide, DecideError, ExecutionResult, Gateway, GatewayBuilder,
-    Patience, Receipt, Settings, Target,
+    Patience, Receipt, RunRequest, Settings, Target,
 };
 use countersign_sdk::{Principal, SessionId};
 use serde_json::Value;
@@ -32,6 +32,8 @@ pub struct World {
     pub settings: Settings,
     /// What gateways allow.
     pub policy: Policy,
+    /// Where scripts run; nowhere, unless a test says so.
+    pub scripts: Option<Arc<dyn ScriptHost>>,
     seed: u64,
 }
 
@@ -44,6 +46,7 @@ impl World {
             ledger: Ledger::default(),
             settings: Settings::default(),
             policy: Policy::default(),
+            scripts: None,
             seed,
         }
     }
@@ -60,6 +63,13 @@ impl World {
     #[must_use]
     pub fn set(mut self, change: impl FnOnce(&mut Settings)) -> Self {
         change(&mut self.settings);
+        self
+    }
+
+    /// The world with a place for scripts.
+    #[must_use]
+    pub fn with_scripts(mut self, host: Arc<dyn ScriptHost>) -> Self {
+        self.scripts = Some(host);
         self
     }
 
@@ -117,7 +127,11 @@ impl World {
     /// A gateway in the making, on any store, with the lab's tools.
     pub fn builder(&self, store: Arc<dyn Store>) -> GatewayBuilder {
         self.clock.begin_life();
-        Gateway::on(store)
+        let builder = match &self.scripts {
+            Some(host) => Gateway::on(store).scripts(Arc::clone(host)),
+            None => Gateway::on(store),
+        };
+        builder
             .plugin(lab::plugin(&self.ledger))
             .clock(self.clock.clone())
             .entropy(SeededEntropy::new(
@@ -189,6 +203,17 @@ pub fn request(path: &str, args: Value) -> CallRequest {
     }
 }
 
+/// A script of the agent that returns when it pauses or ends.
+pub fn script(source: &str) -> RunRequest {
+    RunRequest {
+        source: source.into(),
+        caller: agent(),
+        session: session(),
+        key: None,
+        patience: Patience::UntilPaused,
+    }
+}
+
 /// Yes, for as long as the question says.
 pub fn yes() -> Answer {
     Answer::Approve { remember: None, data: None }
@@ -209,6 +234,8 @@ pub trait InTests {
     /// Calls as the agent, until it pauses or ends.
     fn ask(&self, path: &str, args: Value)
     -> impl Future<Output = Result<ExecutionResult, CallError>> + Send;
+    /// Runs a script as the agent, until it pauses or ends.
+    fn runs(&self, source: &str) -> impl Future<Output = ExecutionResult> + Send;
     /// Calls as the agent what must come to wait for a person.
     fn asks(&self, path: &str, args: Value) -> impl Future<Output = ExecutionResult> + Send;
     /// Decides as Ann what the execution waits for.
@@ -230,6 +257,11 @@ pub trait InTests {
 impl InTests for Gateway {
     async fn ask(&self, path: &str, args: Value) -> Result<ExecutionResult, CallError> {
         self.call(request(path, args)).await
+    }
+
+    #[expect(clippy::expect_used, reason = "a fixture whose script is refused is a failed test")]
+    async fn runs(&self, source: &str) -> ExecutionResult {
+        self.run(script(source)).await.expect("the script is accepted")
     }
 
     #[expect(clippy::expect_used, reason = "a fixture whose call is refused is a failed test")]

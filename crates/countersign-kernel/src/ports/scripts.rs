@@ -4,6 +4,8 @@
 //! job queue run dry after each, and answers what it asks for next. It decides nothing: every request of it goes the
 //! way of a call. It may be dropped at any moment; the same program, given the same completions, asks for the same.
 
+use std::sync::Arc;
+
 use async_trait::async_trait;
 use countersign_core::canonical::{Canonical, Verbatim};
 use countersign_core::event::{CallOutcome, Failure, LogLine};
@@ -14,6 +16,13 @@ use countersign_core::time::Timestamp;
 pub trait ScriptHost: Send + Sync + 'static {
     /// A fresh VM, for one script of one principal and nothing after it.
     async fn open(&self) -> Result<Box<dyn Vm>, ScriptFault>;
+}
+
+#[async_trait]
+impl ScriptHost for Arc<dyn ScriptHost> {
+    async fn open(&self) -> Result<Box<dyn Vm>, ScriptFault> {
+        (**self).open().await
+    }
 }
 
 /// One script's world. Dropping it ends it at once.

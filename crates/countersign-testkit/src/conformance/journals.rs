@@ -8,7 +8,7 @@ use countersign_core::canonical::{Canonical, Verbatim};
 use countersign_core::digest::{Digest, Fingerprint};
 use countersign_core::event::{CallIssued, CallOutcome, Event, EventBody, Failure, Settlement, StartedBy};
 use countersign_core::execution::Status;
-use countersign_core::ids::{CallNo, ElicitationId, GrantId};
+use countersign_core::ids::{CallNo, ElicitationId, GrantId, RequestNo};
 use countersign_kernel::ports::{ExecutionRow, Store, StoreError, Write};
 use countersign_sdk::{Effects, Outcome};
 use serde_json::json;
@@ -131,6 +131,7 @@ fn every_body(subject: &Subject) -> Vec<EventBody> {
         args: Canonical::of(&json!({ "a": [1, { "b": "\u{2066}" }] })).unwrap(),
         policy_version: Digest::of(b"policy"),
         digest: Digest::of(b"binding"),
+        requested: Some(Digest::of(b"request")),
     };
     let started = [
         StartedBy::Policy { rule: "rule 1".into() },
@@ -151,6 +152,14 @@ fn every_body(subject: &Subject) -> Vec<EventBody> {
         EventBody::Asked(Box::new(elicitation)),
         EventBody::StepRecorded { call, name: "step".into(), value: value.clone() },
         EventBody::CallSettled { call, outcome: CallOutcome::Succeeded(value) },
+        EventBody::CallRefused {
+            path: "no.such".into(),
+            requested: Digest::of(b"request"),
+            failure: Failure::new("tool_not_found", "There is no such tool."),
+        },
+        EventBody::SleepStarted { ms: 7 },
+        EventBody::SleepEnded { request: RequestNo(3) },
+        EventBody::ScriptWaits { seen: 2 },
         EventBody::finished(failed),
         EventBody::Cancelled { by: None, reason: "enough".into() },
         EventBody::FoundInDoubt { call },

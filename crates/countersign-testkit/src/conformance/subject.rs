@@ -89,6 +89,7 @@ impl Subject {
             requester: Principal::agent(self.requester.as_str()).expect("a good id"),
             token: None,
             idempotency_key: self.key.clone(),
+            script: None,
         };
         Event { at: self.created_at, body: EventBody::Started(started) }
     }
