@@ -1,0 +1,243 @@
+//! Values of the script as text for people: log lines, and what was thrown.
+//!
+//! Promise: it is bounded and it ends. A hostile getter costs the script its own computing time, an exception of it is
+//! swallowed, a cycle is named. Only the engine's own stop passes through.
+
+use rquickjs::{Array, Coerced, Ctx, FromJs, Object, Value};
+
+/// The longest log line.
+pub(super) const MAX_LINE_BYTES: usize = 8 * 1024;
+
+const MAX_DEPTH: usize = 6;
+const MAX_ITEMS: usize = 100;
+const CUT: char = '…';
+
+/// The arguments of one `console` call, as one line.
+pub(super) fn line<'js>(ctx: &Ctx<'js>, args: &Array<'js>, max_bytes: usize) -> rquickjs::Result<String> {
+    let mut painter = Painter { ctx, out: String::new(), max_bytes, path: Vec::new() };
+    for index in 0..args.len() {
+        if index > 0 {
+            painter.out.push(' ');
+        }
+        let value: Value<'js> = args.get(index)?;
+        painter.top(value)?;
+        if painter.full() {
+            break;
+        }
+    }
+    Ok(painter.finish())
+}
+
+/// What was thrown, in a sentence.
+pub(super) fn thrown<'js>(ctx: &Ctx<'js>, value: Value<'js>, max_bytes: usize) -> rquickjs::Result<String> {
+    let mut painter = Painter { ctx, out: String::new(), max_bytes, path: Vec::new() };
+    painter.top(value)?;
+    Ok(painter.finish())
+}
+
+/// The exception that is under way, in a sentence, and caught. The engine's own stop is not caught, nor the lack of
+/// memory: they are not about the value at hand.
+pub(super) fn caught(ctx: &Ctx<'_>) -> rquickjs::Result<String> {
+    let value = ctx.catch();
+    if value.is_uncatchable_error() || is_out_of_memory(ctx, &value)? {
+        return Err(ctx.throw(value));
+    }
+    thrown(ctx, value, MAX_LINE_BYTES)
+}
+
+/// Swallows whatever the script threw; only the engine's own stop passes.
+pub(super) fn quiet<T>(ctx: &Ctx<'_>, result: rquickjs::Result<T>) -> rquickjs::Result<Option<T>> {
+    match result {
+        Ok(value) => Ok(Some(value)),
+        Err(_) => {
+            let value = ctx.catch();
+            if value.is_uncatchable_error() { Err(ctx.throw(value)) } else { Ok(None) }
+        }
+    }
+}
+
+/// Whether what was thrown is the lack of memory. A script can say so itself; it then ends as it says.
+pub(super) fn is_out_of_memory<'js>(ctx: &Ctx<'js>, value: &Value<'js>) -> rquickjs::Result<bool> {
+    let Some(error) = value.as_object().filter(|object| object.is_error()) else { return Ok(false) };
+    for (key, text) in [("message", "out of memory"), ("name", "InternalError")] {
+        let found = quiet(ctx, error.get::<_, Value<'js>>(key))?.and_then(Value::into_string);
+        let found = found.map(|found| quiet(ctx, found.to_string())).transpose()?.flatten();
+        if found.is_none_or(|found| found != text) {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+struct Painter<'a, 'js> {
+    ctx: &'a Ctx<'js>,
+    out: String,
+    max_bytes: usize,
+    /// The objects that are being shown, outermost first.
+    path: Vec<Object<'js>>,
+}
+
+impl<'js> Painter<'_, 'js> {
+    /// A text stands for itself, an error for what it says.
+    fn top(&mut self, value: Value<'js>) -> rquickjs::Result<()> {
+        if value.is_string() {
+            let text = self.text(&value)?;
+            self.push(&text);
+            return Ok(());
+        }
+        self.value(value)
+    }
+
+    fn value(&mut self, value: Value<'js>) -> rquickjs::Result<()> {
+        if self.full() {
+            return Ok(());
+        }
+        if value.is_string() {
+            let text = self.text(&value)?;
+            self.push(&serde_json::Value::from(text).to_string());
+        } else if value.is_symbol() {
+            self.push("[symbol]");
+        } else if value.is_function() {
+            self.push("[function]");
+        } else if let Some(object) = value.as_object() {
+            return self.object(object.clone());
+        } else {
+            let shown = quiet(self.ctx, Coerced::<String>::from_js(self.ctx, value))?;
+            self.push(shown.map_or("[value]".to_owned(), |text| text.0).as_str());
+        }
+        Ok(())
+    }
+
+    fn object(&mut self, object: Object<'js>) -> rquickjs::Result<()> {
+        if self.path.contains(&object) {
+            self.push("[circular]");
+            return Ok(());
+        }
+        if self.path.len() >= MAX_DEPTH {
+            self.push("[…]");
+            return Ok(());
+        }
+        self.path.push(object.clone());
+        let done = self.inside(object);
+        self.path.pop();
+        done
+    }
+
+    fn inside(&mut self, object: Object<'js>) -> rquickjs::Result<()> {
+        if object.is_error() {
+            return self.error(&object);
+        }
+        if let Some(array) = object.clone().into_array() {
+            return self.array(&array);
+        }
+        let to_json = quiet(self.ctx, object.get::<_, Value<'js>>("toJSON"))?;
+        if let Some(to_json) = to_json.and_then(Value::into_function) {
+            let made: Option<Value<'js>> =
+                quiet(self.ctx, to_json.call((rquickjs::function::This(object.clone()),)))?;
+            return match made {
+                Some(value) => self.value(value),
+                None => {
+                    self.push("[object]");
+                    Ok(())
+                }
+            };
+        }
+        self.fields(&object)
+    }
+
+    fn error(&mut self, error: &Object<'js>) -> rquickjs::Result<()> {
+        let name = self.field_text(error, "name")?.unwrap_or_else(|| "Error".to_owned());
+        self.push(&name);
+        if let Some(message) = self.field_text(error, "message")?.filter(|message| !message.is_empty()) {
+            self.push(": ");
+            self.push(&message);
+        }
+        Ok(())
+    }
+
+    fn array(&mut self, array: &Array<'js>) -> rquickjs::Result<()> {
+        self.push("[");
+        for index in 0..array.len() {
+            if index > 0 {
+                self.push(",");
+            }
+            if index >= MAX_ITEMS || self.full() {
+                self.push("…");
+                break;
+            }
+            match quiet(self.ctx, array.get::<Value<'js>>(index))? {
+                Some(value) => self.value(value)?,
+                None => self.push("[unreadable]"),
+            }
+        }
+        self.push("]");
+        Ok(())
+    }
+
+    fn fields(&mut self, object: &Object<'js>) -> rquickjs::Result<()> {
+        self.push("{");
+        let mut keys = object.keys::<rquickjs::String<'js>>();
+        let mut shown = 0;
+        while let Some(Some(key)) = keys.next().map(|key| quiet(self.ctx, key)).transpose()? {
+            if shown > 0 {
+                self.push(",");
+            }
+            if shown >= MAX_ITEMS || self.full() {
+                self.push("…");
+                break;
+            }
+            shown += 1;
+            let name = self.text(key.as_value())?;
+            self.push(&serde_json::Value::from(name).to_string());
+            self.push(":");
+            match quiet(self.ctx, object.get::<_, Value<'js>>(key))? {
+                Some(value) => self.value(value)?,
+                None => self.push("[unreadable]"),
+            }
+        }
+        self.push("}");
+        Ok(())
+    }
+
+    fn field_text(&self, object: &Object<'js>, key: &str) -> rquickjs::Result<Option<String>> {
+        let value = quiet(self.ctx, object.get::<_, Value<'js>>(key))?;
+        value.filter(Value::is_string).map(|value| self.text(&value)).transpose()
+    }
+
+    fn text(&self, value: &Value<'js>) -> rquickjs::Result<String> {
+        let Some(text) = value.as_string() else { return Ok(String::new()) };
+        if let Some(text) = quiet(self.ctx, text.to_string())? {
+            return Ok(text);
+        }
+        // Half a character is no UTF-8; in JSON it is written as an escape.
+        let written = quiet(self.ctx, self.ctx.json_stringify(text.clone()))?.flatten();
+        let written = written.map(|written| quiet(self.ctx, written.to_string())).transpose()?.flatten();
+        Ok(written.unwrap_or_else(|| "[unreadable text]".to_owned()))
+    }
+
+    fn full(&self) -> bool {
+        self.out.len() > self.max_bytes
+    }
+
+    fn push(&mut self, text: &str) {
+        let room = (self.max_bytes + 1).saturating_sub(self.out.len());
+        let end = (0..=room.min(text.len())).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
+        self.out.push_str(&text[..end]);
+        // A text that was cut fills the line, so that the cut is seen.
+        if end < text.len() {
+            while !self.full() {
+                self.out.push(' ');
+            }
+        }
+    }
+
+    fn finish(mut self) -> String {
+        if self.full() {
+            let room = self.max_bytes - CUT.len_utf8();
+            let end = (0..=room).rev().find(|at| self.out.is_char_boundary(*at)).unwrap_or(0);
+            self.out.truncate(end);
+            self.out.push(CUT);
+        }
+        self.out
+    }
+}

@@ -1,0 +1,125 @@
+//! How a script ended: from the engine's words to the port's.
+//!
+//! Promise: a failed call's code comes only from errors that the host made, whatever a script throws; every message is
+//! bounded and says where, if that is known.
+
+use countersign_core::bounds::MAX_TEXT_BYTES;
+use countersign_core::event::Failure;
+use countersign_kernel::ports::{ScriptEnd, ScriptFault, Stripped};
+use rquickjs::{Ctx, Value};
+
+use super::host::{Host, out_of_memory};
+use super::positions::{self, Place};
+use super::{Prelude, crashed, display, values};
+
+const SCRIPT_ERROR: &str = "script_error";
+/// Beside the message, its place needs room.
+const MAX_MESSAGE_BYTES: usize = MAX_TEXT_BYTES - 64;
+
+/// The script came to its end.
+pub(super) fn returned<'js>(
+    ctx: &Ctx<'js>,
+    host: &Host,
+    value: Value<'js>,
+    _stripped: &Stripped,
+) -> Result<ScriptEnd, ScriptFault> {
+    match values::returned(ctx, value, &host.limits) {
+        Ok(Ok(value)) => Ok(ScriptEnd::Returned(value)),
+        Ok(Err(refusal)) => Ok(ScriptEnd::Threw(Failure::new(refusal.code, refusal.message))),
+        Err(_) => Err(stopped(ctx, host)),
+    }
+}
+
+/// The script threw something and did not catch it.
+pub(super) fn threw<'js>(
+    ctx: &Ctx<'js>,
+    host: &Host,
+    prelude: &Prelude,
+    reason: Value<'js>,
+    stripped: &Stripped,
+) -> Result<ScriptEnd, ScriptFault> {
+    failure(ctx, host, prelude, reason, stripped).map(ScriptEnd::Threw).map_err(|error| match error {
+        Told::OutOfMemory => out_of_memory(&host.limits),
+        Told::Stopped => stopped(ctx, host),
+    })
+}
+
+/// The script waits for a promise that only it could settle, and nothing of it will ever run again.
+pub(super) fn stuck() -> ScriptEnd {
+    let message = "the script waits for a promise that nothing will ever settle";
+    ScriptEnd::Threw(Failure::new(SCRIPT_ERROR, message))
+}
+
+/// The engine does not take the code, though the stripper did.
+pub(super) fn unparsed(ctx: &Ctx<'_>, host: &Host, stripped: &Stripped) -> ScriptFault {
+    if let Some(fault) = host.meter.fault() {
+        return fault;
+    }
+    let error = ctx.catch();
+    if display::is_out_of_memory(ctx, &error).unwrap_or_default() {
+        return out_of_memory(&host.limits);
+    }
+    let place = place(ctx, &error, stripped).unwrap_or_default();
+    let message = display::thrown(ctx, error, MAX_MESSAGE_BYTES);
+    let Place { line, column } = place.unwrap_or(Place { line: 1, column: 1 });
+    ScriptFault::Invalid { message: message.unwrap_or_else(|_| "it does not parse".to_owned()), line, column }
+}
+
+/// The engine stopped, and not because the script threw something that it could have caught.
+pub(super) fn stopped(ctx: &Ctx<'_>, host: &Host) -> ScriptFault {
+    if let Some(fault) = host.meter.fault() {
+        return fault;
+    }
+    let error = ctx.catch();
+    match display::is_out_of_memory(ctx, &error) {
+        // Without memory not even an error can be made.
+        Ok(true) => out_of_memory(&host.limits),
+        Ok(false) if error.is_null() => out_of_memory(&host.limits),
+        _ => {
+            let shown = display::thrown(ctx, error, MAX_MESSAGE_BYTES);
+            crashed(&format!("the engine failed: {}", shown.unwrap_or_default()))
+        }
+    }
+}
+
+enum Told {
+    OutOfMemory,
+    Stopped,
+}
+
+impl From<rquickjs::Error> for Told {
+    fn from(_: rquickjs::Error) -> Self {
+        Self::Stopped
+    }
+}
+
+fn failure<'js>(
+    ctx: &Ctx<'js>,
+    _host: &Host,
+    prelude: &Prelude,
+    reason: Value<'js>,
+    stripped: &Stripped,
+) -> Result<Failure, Told> {
+    let brand = display::quiet(ctx, prelude.brand(ctx, &reason))?.flatten();
+    if brand.is_none() && display::is_out_of_memory(ctx, &reason)? {
+        return Err(Told::OutOfMemory);
+    }
+    let place = place(ctx, &reason, stripped)?;
+    let (code, message) = match brand {
+        Some((code, message)) => (code, message),
+        None => (SCRIPT_ERROR.to_owned(), display::thrown(ctx, reason, MAX_MESSAGE_BYTES)?),
+    };
+    let message = match place {
+        Some(Place { line, column }) => format!("{message} (line {line}, column {column})"),
+        None => message,
+    };
+    Ok(Failure::new(code, message))
+}
+
+/// Where an error was made. Its stack is read as the script left it.
+fn place<'js>(ctx: &Ctx<'js>, error: &Value<'js>, stripped: &Stripped) -> rquickjs::Result<Option<Place>> {
+    let Some(error) = error.as_object().filter(|object| object.is_error()) else { return Ok(None) };
+    let stack = display::quiet(ctx, error.get::<_, Value<'js>>("stack"))?.and_then(Value::into_string);
+    let stack = stack.map(|stack| display::quiet(ctx, stack.to_string())).transpose()?.flatten();
+    Ok(stack.and_then(|stack| positions::place(&stack, stripped)))
+}

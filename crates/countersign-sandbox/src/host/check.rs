@@ -1,0 +1,136 @@
+//! What a host believes of what a child says: nothing that was not looked at.
+//!
+//! Promise: a turn that passes is one that a script within its limits could have made: its requests are numbered without a
+//! gap, its arguments canonical, its values within bounds. Whatever else a child says ends it.
+
+use countersign_core::canonical::Verbatim;
+use countersign_kernel::ports::{Request, ScriptEnd, ScriptFault, Turn, Wanted};
+
+use crate::frame::MAX_FRAME_BYTES;
+use crate::limits::Limits;
+use crate::message::{Hello, PROTOCOL, Part, Reply, Then, Version};
+use crate::worker::session::{cpu_limit, out_of_memory};
+
+/// The longest text of a fault or failure; the rest is cut off.
+const MAX_TEXT_BYTES: usize = countersign_core::bounds::MAX_TEXT_BYTES;
+
+/// Looks at the first frame.
+pub(crate) fn hello(frame: &[u8]) -> Result<Hello, String> {
+    let unreadable = |error: serde_json::Error| format!("its first frame cannot be read: {error}");
+    let version: Version = serde_json::from_slice(frame).map_err(unreadable)?;
+    if version.protocol != PROTOCOL {
+        let theirs = version.protocol;
+        return Err(format!("it speaks version {theirs} of the protocol, this gateway {PROTOCOL}"));
+    }
+    serde_json::from_slice(frame).map_err(unreadable)
+}
+
+/// Looks at a reply as such.
+pub(crate) fn reply(frame: &[u8]) -> Result<Reply, String> {
+    serde_json::from_slice(frame).map_err(|error| format!("a frame that no child writes: {error}"))
+}
+
+/// A turn, put together from its parts.
+pub(crate) struct Collected<'a> {
+    limits: &'a Limits,
+    /// The number that the next request must have.
+    next: u32,
+    turn: Turn,
+    bytes: usize,
+}
+
+impl<'a> Collected<'a> {
+    /// Nothing yet; the script has made so many requests before.
+    pub(crate) fn new(limits: &'a Limits, requests_before: u32) -> Self {
+        Self { limits, next: requests_before, turn: Turn::default(), bytes: 0 }
+    }
+
+    /// Takes a part that came in so many bytes, and answers what follows it.
+    pub(crate) fn take(&mut self, part: Part, bytes: usize) -> Result<Then, String> {
+        self.bytes = self.bytes.saturating_add(bytes);
+        // The child checks the same, without its envelopes: an honest one does not come here.
+        let bound = self.limits.memory_bytes.saturating_add(MAX_FRAME_BYTES);
+        if self.bytes > bound {
+            return Err(format!("a turn of more than {bound} bytes"));
+        }
+        if self.turn.end.is_some() {
+            return Err("it went on after its end".to_owned());
+        }
+        let empty = part.requests.is_empty() && part.logs.is_empty() && part.end.is_none();
+        if empty && part.then == Then::More {
+            return Err("a part with nothing in it".to_owned());
+        }
+        for wire in part.requests {
+            self.request(wire.0)?;
+        }
+        self.turn.logs.extend(part.logs.into_iter().map(|wire| wire.0));
+        self.turn.end = part.end.map(|wire| self.end(wire.0)).transpose()?;
+        Ok(part.then)
+    }
+
+    /// The turn, and how many requests the script has made by now.
+    pub(crate) fn turn(self) -> (Turn, u32) {
+        (self.turn, self.next)
+    }
+
+    fn request(&mut self, request: Request) -> Result<(), String> {
+        if request.no != self.next {
+            return Err(format!("request {} where {} is next", request.no, self.next));
+        }
+        if self.next >= self.limits.calls {
+            return Err(format!("more than {} requests", self.limits.calls));
+        }
+        if let Wanted::Call { args, .. } = &request.wanted
+            && args.as_str().len() > self.limits.value_bytes
+        {
+            return Err(format!("arguments of more than {} bytes", self.limits.value_bytes));
+        }
+        self.next += 1;
+        self.turn.requests.push(request);
+        Ok(())
+    }
+
+    fn end(&self, end: ScriptEnd) -> Result<ScriptEnd, String> {
+        match end {
+            ScriptEnd::Returned(value) => self.value(value).map(ScriptEnd::Returned),
+            ScriptEnd::Threw(mut failure) => {
+                cut(&mut failure.code);
+                cut(&mut failure.message);
+                Ok(ScriptEnd::Threw(failure))
+            }
+        }
+    }
+
+    fn value(&self, value: Verbatim) -> Result<Verbatim, String> {
+        if value.as_str().len() > self.limits.value_bytes {
+            return Err(format!("a value of more than {} bytes", self.limits.value_bytes));
+        }
+        let parsed = serde_json::from_str(value.as_str()).map_err(|error| format!("a value: {error}"))?;
+        // Its text is kept, as it is; that it is within bounds is what is asked here.
+        Verbatim::of(&parsed).map(|_| value).map_err(|error| format!("a value: {error}"))
+    }
+}
+
+/// What a child may say of its script's end by force. The bounds are the host's own words.
+pub(crate) fn fault(said: ScriptFault, limits: &Limits) -> ScriptFault {
+    match said {
+        ScriptFault::Invalid { mut message, line, column } => {
+            cut(&mut message);
+            ScriptFault::Invalid { message, line, column }
+        }
+        ScriptFault::TooLong { bytes, .. } => ScriptFault::TooLong { bytes, bound: limits.source_bytes },
+        ScriptFault::OutOfMemory { .. } => out_of_memory(limits),
+        ScriptFault::CpuLimit { .. } => cpu_limit(limits),
+        ScriptFault::TooManyCalls { .. } => ScriptFault::TooManyCalls { bound: limits.calls },
+        ScriptFault::ValueTooLarge { .. } => ScriptFault::ValueTooLarge { bound: limits.value_bytes },
+        // Whether there is a sandbox to be had is not a sandbox's to say.
+        ScriptFault::Crashed { mut cause } | ScriptFault::Unavailable { mut cause } => {
+            cut(&mut cause);
+            ScriptFault::Crashed { cause }
+        }
+    }
+}
+
+fn cut(text: &mut String) {
+    text.truncate(text.floor_char_boundary(MAX_TEXT_BYTES));
+}

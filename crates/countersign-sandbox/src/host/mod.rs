@@ -1,0 +1,123 @@
+//! Hosts: where VMs come from. [`ChildHost`] gives each script a process of its own; [`InProcessHost`] only a thread.
+
+mod check;
+mod in_process;
+mod pool;
+mod process;
+mod vm;
+mod watchdog;
+
+use std::ffi::OsString;
+use std::io;
+use std::path::PathBuf;
+use std::sync::{Arc, Once};
+
+use async_trait::async_trait;
+use countersign_kernel::ports::{ScriptFault, ScriptHost, Vm};
+use tokio::sync::{Semaphore, oneshot};
+
+use crate::host::pool::Pool;
+use crate::host::process::{Home, Job, Leash};
+use crate::host::vm::ChildVm;
+use crate::limits::Limits;
+use crate::message::Hello;
+use crate::worker::Isolation;
+
+pub use in_process::InProcessHost;
+
+/// How many children are started ahead, unless somebody says otherwise.
+pub const WARM_CHILDREN: usize = 2;
+
+/// How many children are in use at once, unless somebody says otherwise.
+pub const MOST_CHILDREN: usize = 32;
+
+/// How a [`ChildHost`] gets its children, and what they may take.
+#[derive(Debug, Clone)]
+pub struct ChildOptions {
+    /// The program that calls [`worker_main`](crate::worker_main). On Linux `/proc/self/exe` is this very program, even if another was
+    /// installed in its place meanwhile.
+    pub program: PathBuf,
+    /// The arguments by which it knows that it is meant; the limits are added as the last one.
+    pub args: Vec<OsString>,
+    /// What each script may take.
+    pub limits: Limits,
+    /// How many are started ahead, beside those in use.
+    pub warm: usize,
+    /// How many are in use at once; further scripts wait their turn.
+    pub most: usize,
+}
+
+impl ChildOptions {
+    /// The defaults for a program and the arguments by which it knows that it is meant.
+    pub fn new(program: impl Into<PathBuf>, args: impl IntoIterator<Item = impl Into<OsString>>) -> Self {
+        Self {
+            program: program.into(),
+            args: args.into_iter().map(Into::into).collect(),
+            limits: Limits::default(),
+            warm: WARM_CHILDREN,
+            most: MOST_CHILDREN,
+        }
+    }
+}
+
+/// Gives each script a process of its own, which is never used again.
+///
+/// It needs a Tokio runtime with I/O and time. Dropping it ends the children that wait for a script; those in use go on.
+pub struct ChildHost {
+    options: Arc<ChildOptions>,
+    pool: Arc<Pool>,
+    home: Arc<Home>,
+    turns: Arc<Semaphore>,
+    warned: Once,
+}
+
+impl ChildHost {
+    /// Starts its threads and asks for the first children. Whether they can be had shows when one is opened.
+    pub fn new(options: ChildOptions) -> io::Result<Self> {
+        let options = Arc::new(options);
+        let home = Home::new(Arc::clone(&options))?;
+        let pool = Arc::new(Pool::new(options.warm));
+        home.ask(Job::Fill(Arc::downgrade(&pool)));
+        let most = options.most.clamp(1, Semaphore::MAX_PERMITS);
+        Ok(Self { options, pool, home, turns: Arc::new(Semaphore::new(most)), warned: Once::new() })
+    }
+
+    /// How isolated scripts are here: what a child has achieved, not what a kernel of this version should offer.
+    pub async fn isolation(&self) -> Result<Isolation, ScriptFault> {
+        self.child().await.map(|(_, hello)| hello.isolation)
+    }
+
+    async fn child(&self) -> Result<(ChildVm, Hello), ScriptFault> {
+        let permit = Arc::clone(&self.turns).acquire_owned().await.map_err(unavailable)?;
+        let ahead = self.pool.take();
+        self.home.ask(Job::Fill(Arc::downgrade(&self.pool)));
+        let mut leash = match ahead {
+            Some(leash) => leash,
+            None => self.start().await?,
+        };
+        leash.hold(permit);
+        ChildVm::greet(leash, &self.options.limits).await
+    }
+
+    async fn start(&self) -> Result<Leash, ScriptFault> {
+        let (asker, answer) = oneshot::channel();
+        self.home.ask(Job::One(asker));
+        answer.await.map_err(unavailable)?.map_err(unavailable)
+    }
+}
+
+#[async_trait]
+impl ScriptHost for ChildHost {
+    async fn open(&self) -> Result<Box<dyn Vm>, ScriptFault> {
+        let (vm, hello) = self.child().await?;
+        if !hello.isolation.is_full() {
+            let isolation = hello.isolation;
+            self.warned.call_once(|| tracing::warn!(%isolation, "scripts run without full isolation here"));
+        }
+        Ok(Box::new(vm))
+    }
+}
+
+fn unavailable(cause: impl std::fmt::Display) -> ScriptFault {
+    ScriptFault::Unavailable { cause: cause.to_string() }
+}

@@ -1,0 +1,178 @@
+//! What a child gives up before it looks at anything: its parent's descriptors, files, network, other processes, and
+//! every system call that a script's engine does not need.
+//!
+//! Promise: each layer says what became of it. A layer that this system lacks is named, never passed over: the host warns
+//! and `doctor` shows it.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::limits::Limits;
+
+#[cfg(not(target_os = "linux"))]
+use crate::worker::elsewhere as system;
+#[cfg(target_os = "linux")]
+use crate::worker::linux as system;
+
+/// The stack of the thread that a script runs on.
+pub(crate) const SCRIPT_STACK_BYTES: usize = 16 * 1024 * 1024;
+
+/// What a child may map beyond its script's memory: the program itself, its allocator's reservations, its stacks.
+pub(crate) const ADDRESS_HEADROOM_BYTES: usize = 512 * 1024 * 1024;
+
+/// What a child may write to beyond its script's memory: a parsed source, frames, what a turn asks for, its stacks.
+pub(crate) const DATA_HEADROOM_BYTES: usize = 80 * 1024 * 1024;
+
+/// How isolated a child is, layer by layer.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Isolation {
+    /// It has no descriptors but its three pipes.
+    pub descriptors: Layer,
+    /// It dies with its parent.
+    pub lifetime: Layer,
+    /// Its memory can be neither dumped nor read by others of its user.
+    pub memory: Layer,
+    /// The kernel bounds its memory, computing time, descriptors, files and processes.
+    pub resources: Layer,
+    /// It has no right to any file, port or abstract socket (landlock).
+    pub landlock: Layer,
+    /// Any system call that it does not need ends it (seccomp).
+    pub seccomp: Layer,
+}
+
+/// How far a layer of isolation holds.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Layer {
+    /// As meant.
+    Full,
+    /// In part; what is missing, in words.
+    Partial(String),
+    /// Not at all; why, in words.
+    Absent(String),
+}
+
+impl Isolation {
+    /// The layers with their names, outermost last.
+    pub fn layers(&self) -> [(&'static str, &Layer); 6] {
+        [
+            ("descriptors", &self.descriptors),
+            ("lifetime", &self.lifetime),
+            ("memory", &self.memory),
+            ("resources", &self.resources),
+            ("landlock", &self.landlock),
+            ("seccomp", &self.seccomp),
+        ]
+    }
+
+    /// True only where every layer is as meant.
+    pub fn is_full(&self) -> bool {
+        self.layers().iter().all(|(_, layer)| **layer == Layer::Full)
+    }
+}
+
+impl fmt::Display for Layer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Full => f.write_str("full"),
+            Self::Partial(missing) => write!(f, "partial: {missing}"),
+            Self::Absent(reason) => write!(f, "absent: {reason}"),
+        }
+    }
+}
+
+impl fmt::Display for Isolation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (n, (name, layer)) in self.layers().into_iter().enumerate() {
+            let separator = if n == 0 { "" } else { "; " };
+            write!(f, "{separator}{name} {layer}")?;
+        }
+        Ok(())
+    }
+}
+
+/// Everything up to the point where threads can still be started. For this process there is no way back.
+pub(crate) fn enclose(limits: &Limits) -> Isolation {
+    enclose_but(limits, None)
+}
+
+/// The same without one layer, for tests that look at what the others stop.
+pub(crate) fn enclose_but(limits: &Limits, left_out: Option<&str>) -> Isolation {
+    let unless = |name: &str, layer: &dyn Fn() -> Layer| match left_out {
+        Some(left_out) if left_out == name => Layer::Absent("left out".to_owned()),
+        _ => layer(),
+    };
+    Isolation {
+        descriptors: unless("descriptors", &system::close_inherited),
+        memory: unless("memory", &system::hide_memory),
+        lifetime: unless("lifetime", &system::die_with_parent),
+        landlock: unless("landlock", &system::give_up_files_and_network),
+        resources: unless("resources", &|| system::bound_resources(&Bounds::of(limits))),
+        seccomp: Layer::Absent("not reached".to_owned()),
+    }
+}
+
+/// The rest, for every thread of this process.
+pub(crate) fn seal(isolation: &mut Isolation) {
+    if let Err(missing) = system::start_nothing_more() {
+        isolation.resources = match std::mem::replace(&mut isolation.resources, Layer::Full) {
+            Layer::Full => Layer::Partial(missing),
+            Layer::Partial(more) | Layer::Absent(more) => Layer::Partial(format!("{more}; {missing}")),
+        };
+    }
+    isolation.seccomp = system::allow_only_what_is_needed();
+}
+
+/// What the kernel enforces, should the engine's own limits fail.
+pub(crate) struct Bounds {
+    pub(crate) address_bytes: u64,
+    pub(crate) data_bytes: u64,
+    pub(crate) cpu_seconds: u64,
+}
+
+impl Bounds {
+    fn of(limits: &Limits) -> Self {
+        let bytes =
+            |headroom: usize| u64::try_from(limits.memory_bytes.saturating_add(headroom)).unwrap_or(u64::MAX);
+        Self {
+            address_bytes: bytes(ADDRESS_HEADROOM_BYTES),
+            data_bytes: bytes(DATA_HEADROOM_BYTES),
+            // Whole seconds are all the kernel takes: the limit rounded up, and one more, so that it is the last to act.
+            cpu_seconds: limits.cpu.as_secs().saturating_add(u64::from(limits.cpu.subsec_nanos() > 0)) + 1,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    #[test]
+    fn the_kernels_bounds_lie_beyond_the_engines() {
+        for (cpu, seconds) in [(0, 1), (1, 2), (999, 2), (1_000, 2), (1_001, 3), (10_000, 11)] {
+            let limits = Limits { cpu: Duration::from_millis(cpu), ..Limits::default() };
+            let bounds = Bounds::of(&limits);
+            assert_eq!(bounds.cpu_seconds, seconds, "{cpu} ms");
+            assert!(bounds.data_bytes > u64::try_from(limits.memory_bytes + SCRIPT_STACK_BYTES).unwrap());
+            assert!(bounds.address_bytes > bounds.data_bytes);
+        }
+    }
+
+    #[test]
+    fn a_missing_layer_is_named() {
+        let landlock = Layer::Absent("no kernel".to_owned());
+        let (full, layer) = (Layer::Full, || Layer::Full);
+        let isolation = Isolation {
+            descriptors: layer(),
+            lifetime: layer(),
+            memory: layer(),
+            resources: layer(),
+            landlock,
+            seccomp: full,
+        };
+        assert!(!isolation.is_full());
+        assert!(isolation.to_string().contains("landlock absent: no kernel; seccomp full"), "{isolation}");
+    }
+}
