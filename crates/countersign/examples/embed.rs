@@ -13,10 +13,11 @@
 //! | op | fields | answer |
 //! |---|---|---|
 //! | `call` | `tool`, `args`, `key?` | `execution`, `status`, `pending`, and `value` or `error` once it ended |
+//! | `run` | `script`, `key?` | like `call` |
 //! | `decide` | `elicitation`, `approve`, `as` | `outcome` |
 //! | `pending` | | `pending` |
 //! | `executions` | | `executions: [{ id, status }]` |
-//! | `settle` | `execution`, `call`, `as`: `failed` or `retry` | like `call` |
+//! | `settle` | `execution`, `call`, `as`: `done`, `failed` or `retry`, `value?` | like `call` |
 //! | `wait` | `execution`, `timeoutMs?` | like `call` |
 //! | `audit` | | `records`: the chain is unbroken |
 
@@ -28,14 +29,16 @@ use std::time::Duration;
 
 use countersign::sdk::{Approval, Approved, Ctx, Plugin, Principal, Remember, SessionId, Tool, ToolError};
 use countersign_core::audit::verify;
+use countersign_core::canonical::Verbatim;
 use countersign_core::digest::Digest;
 use countersign_core::event::Settlement;
 use countersign_core::execution::Status;
 use countersign_core::ids::{CallNo, ElicitationId, ExecutionId};
 use countersign_kernel::ports::{ElicitationFilter, ExecutionFilter, Page, Store};
 use countersign_kernel::{
-    Answer, CallRequest, Caller, Decide, ExecutionResult, Gateway, Patience, Settings, Target,
+    Answer, CallRequest, Caller, Decide, ExecutionResult, Gateway, Patience, RunRequest, Settings, Target,
 };
+use countersign_sandbox::{ChildHost, ChildOptions, worker_main};
 use countersign_store::SqliteStore;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -48,13 +51,20 @@ const LAST_ANSWERS: Duration = Duration::from_secs(60);
 
 type Failure = Box<dyn std::error::Error + Send + Sync>;
 
-#[tokio::main]
-async fn main() -> ExitCode {
-    let Some(folder) = std::env::args_os().nth(1).map(PathBuf::from) else {
+/// The word by which this program knows that it is to be the child in which a script runs.
+const SCRIPT_CHILD: &str = "script-child";
+
+fn main() -> ExitCode {
+    let first = std::env::args_os().nth(1);
+    if first.as_ref().is_some_and(|word| word == SCRIPT_CHILD) {
+        return worker_main();
+    }
+    let Some(folder) = first.map(PathBuf::from) else {
         eprintln!("usage: embed DATA_DIR");
         return ExitCode::from(2);
     };
-    match serve(&folder).await {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
+    match runtime.map_err(Failure::from).and_then(|runtime| runtime.block_on(serve(&folder))) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("error: {error}");
@@ -69,6 +79,7 @@ async fn serve(folder: &Path) -> Result<(), Failure> {
     let gateway = Gateway::on(store)
         .settings(Settings { park_after: Duration::from_millis(200), ..Settings::default() })
         .plugin(plugin(folder))
+        .scripts(ChildHost::new(ChildOptions::new(std::env::current_exe()?, [SCRIPT_CHILD]))?)
         .start()
         .await?;
     let agent = Caller::from(Principal::agent("embedder")?);
@@ -96,6 +107,7 @@ async fn running(store: &dyn Store) -> Result<usize, Failure> {
 
 fn plugin(folder: &Path) -> Plugin {
     let ledger = Arc::new(folder.join("ledger.txt"));
+    let looks = Arc::new(folder.join("looks.txt"));
     let to_append = Arc::clone(&ledger);
     Plugin::new("ledger", "Ledger", "A file with one line for each time a handler got there.")
         .tool(
@@ -109,6 +121,15 @@ fn plugin(folder: &Path) -> Plugin {
                     let ledger = Arc::clone(&to_append);
                     async move { append(&ledger, &ctx, &input).await }
                 }),
+        )
+        .tool(
+            // Safe: it may run again after a crash, and leaves a line each time so that somebody can count.
+            Tool::new("ledger.look").name("Look").describe("Gives back what it gets.").handler(
+                move |ctx: Ctx, input: Line| {
+                    let looks = Arc::clone(&looks);
+                    async move { append(&looks, &ctx, &input).await }
+                },
+            ),
         )
         .tool(
             // Declared safe: it asks by itself, before it changes anything.
@@ -173,6 +194,10 @@ enum Op {
         args: Value,
         key: Option<String>,
     },
+    Run {
+        script: String,
+        key: Option<String>,
+    },
     Decide {
         elicitation: ElicitationId,
         approve: bool,
@@ -186,6 +211,8 @@ enum Op {
         call: u32,
         #[serde(rename = "as")]
         how: How,
+        #[serde(default)]
+        value: Value,
     },
     Wait {
         execution: ExecutionId,
@@ -198,6 +225,7 @@ enum Op {
 #[derive(Deserialize)]
 #[serde(rename_all = "lowercase")]
 enum How {
+    Done,
     Failed,
     Retry,
 }
@@ -230,10 +258,13 @@ impl Desk {
     async fn perform(&self, op: Op) -> Result<Value, Refused> {
         match op {
             Op::Call { tool, args, key } => self.call(tool, args, key).await,
+            Op::Run { script, key } => self.run(script, key).await,
             Op::Decide { elicitation, approve, by } => self.decide(elicitation, approve, &by).await,
             Op::Pending => self.pending().await,
             Op::Executions => self.executions().await,
-            Op::Settle { execution, call, how } => self.settle(execution, CallNo(call), how).await,
+            Op::Settle { execution, call, how, value } => {
+                self.settle(execution, CallNo(call), how, &value).await
+            }
             Op::Wait { execution, timeout_ms } => {
                 let patience =
                     timeout_ms.map_or(Patience::Unlimited, |ms| Patience::AtMost(Duration::from_millis(ms)));
@@ -251,6 +282,15 @@ impl Desk {
         let (caller, session) = (self.agent.clone(), self.session.clone());
         let request = CallRequest { path, args, caller, session, key, patience: Patience::UntilPaused };
         match self.gateway.call(request).await {
+            Ok(result) => Ok(told(&result)),
+            Err(error) => Err(Refused(error.code().into(), error.to_string())),
+        }
+    }
+
+    async fn run(&self, source: String, key: Option<String>) -> Result<Value, Refused> {
+        let (caller, session) = (self.agent.clone(), self.session.clone());
+        let request = RunRequest { source, caller, session, key, patience: Patience::UntilPaused };
+        match self.gateway.run(request).await {
             Ok(result) => Ok(told(&result)),
             Err(error) => Err(Refused(error.code().into(), error.to_string())),
         }
@@ -299,8 +339,15 @@ impl Desk {
         }
     }
 
-    async fn settle(&self, execution: ExecutionId, call: CallNo, how: How) -> Result<Value, Refused> {
+    async fn settle(
+        &self,
+        execution: ExecutionId,
+        call: CallNo,
+        how: How,
+        value: &Value,
+    ) -> Result<Value, Refused> {
         let settlement = match how {
+            How::Done => Settlement::Done { value: Verbatim::of(value).map_err(failed)? },
             How::Failed => Settlement::Failed { message: "It took no effect.".into() },
             How::Retry => Settlement::Retry,
         };
@@ -329,6 +376,7 @@ fn told(result: &ExecutionResult) -> Value {
         "execution": result.execution,
         "status": result.status,
         "pending": pending,
+        "calls": result.calls.iter().map(|call| json!({ "status": call.status, "args": call.args })).collect::<Vec<_>>(),
         "value": result.value,
         "error": result.error,
     })

@@ -16,6 +16,9 @@ use crate::local::Setup;
 use crate::screen::{Format, Screen};
 use crate::{demo, shown, wire};
 
+/// The word that makes this program the child in which a script runs. Nobody types it.
+pub(crate) const SANDBOX_WORKER: &str = "sandbox-worker";
+
 /// Countersign as a program, with plugins of your own.
 #[derive(Default)]
 #[must_use = "nothing happens before it is run"]
@@ -39,6 +42,10 @@ impl App {
     /// what it gives: what is queued is written before it returns.
     pub fn run(self) -> ExitCode {
         let words: Vec<OsString> = std::env::args_os().collect();
+        // Before anything else: this process may be the place where a script runs, and has no business of its own.
+        if words.get(1).is_some_and(|word| word == SANDBOX_WORKER) {
+            return countersign_sandbox::worker_main();
+        }
         let cli = match Cli::try_parse_from(&words) {
             Ok(cli) => cli,
             Err(error) => {

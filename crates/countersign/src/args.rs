@@ -13,6 +13,7 @@ Examples:
   countersign --demo call notes.delete '{\"id\":1}'            asks you first, here or from another shell:
   countersign inbox                                          what waits for a person
   countersign --demo approve eli_…                           let it run, once, with exactly what you saw
+  countersign --demo run tidy.ts                             a script of many calls; asks you for each that needs it
   countersign executions exec_…                              what happened, step by step
 
 Exit status: 0 done (also: waits for a person), 1 failed, 2 usage, 3 denied, cancelled or expired.
@@ -54,6 +55,8 @@ pub(crate) struct Shared {
 pub(crate) enum Command {
     /// Call one tool; where it needs a person, ask at this terminal
     Call(CallArgs),
+    /// Run a script that calls tools; where one needs a person, ask at this terminal
+    Run(RunArgs),
     /// Show what waits for a person
     Inbox,
     /// Say yes to what waits, and see it run
@@ -94,6 +97,35 @@ pub(crate) struct CallArgs {
     #[arg(value_name = "JSON|@FILE|-")]
     pub(crate) input: Option<String>,
     /// The session to call in: what you approve for a session counts only there
+    #[arg(long, value_name = "ID", default_value = "ses_local")]
+    pub(crate) session: String,
+    /// Do not ask here; leave it waiting for a person
+    #[arg(long)]
+    pub(crate) no_wait: bool,
+}
+
+const RUN_EXAMPLES: &str = "\
+Examples:
+  countersign --demo run tidy.ts
+  echo 'return await tools.notes.list({});' | countersign --demo run -
+  countersign --demo tools show --types          what a script can call, as TypeScript
+
+A script is the body of an async function, in TypeScript or JavaScript:
+  const { notes } = await tools.notes.list({});
+  for (const note of notes) await tools.notes.delete({ id: note.id });
+  return notes.length;
+
+A call that is denied throws an error with the code `denied`, which the script may catch. There is sleep(ms) and console;
+there are no files, no network and no environment. Bounds: 64 MiB of memory, 10 s of computing (waiting is free), 256 KiB of
+source, 10,000 calls, 1 MiB a value. A script that waits is kept: `countersign approve` brings it on, days later too.";
+
+#[derive(Debug, Args)]
+#[command(after_help = RUN_EXAMPLES)]
+pub(crate) struct RunArgs {
+    /// The script: a file, or - for standard input
+    #[arg(value_name = "FILE|-")]
+    pub(crate) file: String,
+    /// The session to run in: what you approve for a session counts only there
     #[arg(long, value_name = "ID", default_value = "ses_local")]
     pub(crate) session: String,
     /// Do not ask here; leave it waiting for a person

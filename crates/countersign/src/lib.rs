@@ -24,6 +24,7 @@ mod demo;
 mod exit;
 mod invocation;
 mod local;
+mod progress;
 mod report;
 mod screen;
 mod shown;

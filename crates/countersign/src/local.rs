@@ -2,16 +2,20 @@
 //!
 //! The agent calls and never decides; the operator decides. Both are recorded under their own names.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use anyhow::Context as _;
 use countersign_core::ids::ExecutionId;
 use countersign_kernel::{
     Answer, BuildError, Caller, Decide, DecideError, ExecutionResult, Gateway, Patience, Receipt,
     SessionError, Target,
 };
+use countersign_sandbox::{ChildHost, ChildOptions};
 use countersign_sdk::{Plugin, Principal, SessionId};
 
+use crate::app::SANDBOX_WORKER;
 use crate::config::Config;
 use crate::data_folder::DataFolder;
 use crate::exit::Problem;
@@ -77,7 +81,8 @@ impl Setup {
         }
         let mut builder = Gateway::on(Arc::clone(&folder.store) as Arc<dyn countersign_kernel::ports::Store>)
             .policy(self.config.policy.clone())
-            .settings(self.config.settings());
+            .settings(self.config.settings())
+            .scripts(script_host()?);
         for plugin in self.plugins {
             builder = builder.plugin(plugin);
         }
@@ -140,6 +145,18 @@ impl Local {
             closing.await;
         }
     }
+}
+
+/// Scripts run in children of this program. None is kept ready: most commands run no script.
+pub(crate) fn script_host() -> anyhow::Result<ChildHost> {
+    // On Linux this stays the very program that runs, also when another was installed in its place meanwhile.
+    let program = if cfg!(target_os = "linux") {
+        PathBuf::from("/proc/self/exe")
+    } else {
+        std::env::current_exe().context("this program cannot find itself to start a script's child")?
+    };
+    let options = ChildOptions { warm: 0, ..ChildOptions::new(program, [SANDBOX_WORKER]) };
+    ChildHost::new(options).context("the place where scripts run cannot be made")
 }
 
 /// What to do where a tool is not registered.

@@ -5,6 +5,7 @@ use std::time::Duration;
 use countersign_core::event::EventBody;
 use countersign_core::execution::Status;
 use countersign_kernel::{Answer, CallError, HookCall, HookError, HookVerdict, Patience, PreHook, RunRequest};
+use countersign_testkit::faulty_store::Faults;
 use countersign_testkit::world::{InTests as _, World, agent, ann, script, session, yes};
 use serde_json::{Value, json};
 
@@ -18,9 +19,9 @@ async fn value_of(gateway: &countersign_kernel::Gateway, source: &str) -> Value 
 
 #[test]
 fn a_script_of_safe_calls_writes_nothing_before_it_ends() {
-    let world = world(1);
-    world.life(async |gateway| {
-        let before = world.disk.commits();
+    let faults = Faults::none();
+    world(1).life_on(&faults, |builder| builder, async |gateway| {
+        let before = faults.commits();
         let source = r#"
             const seen = [];
             for (let i = 0; i < 20; i++) seen.push((await tools.lab.read({ what: String(i) })).what);
@@ -29,7 +30,7 @@ fn a_script_of_safe_calls_writes_nothing_before_it_ends() {
         let running = gateway.run(script(source));
         assert_eq!(running.await.unwrap().value, Some(json!(20)));
         tokio::time::sleep(Duration::from_secs(1)).await;
-        assert_eq!(world.disk.commits() - before, 1, "one write, at the end");
+        assert_eq!(faults.commits() - before, 1, "one write, at the end");
     });
 }
 

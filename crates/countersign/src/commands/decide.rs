@@ -69,7 +69,7 @@ async fn decidable(folder: &DataFolder, target: Target, setup: &Setup) -> anyhow
     };
     let paths = setup.paths();
     let missing =
-        told.execution.calls().iter().find(|call| !paths.iter().any(|path| call.path.as_str() == path));
+        told.execution.unsettled().find(|call| !paths.iter().any(|path| call.path.as_str() == path));
     match missing {
         Some(call) if !told.execution.status().is_final() => {
             let message =
@@ -88,7 +88,7 @@ fn check_policy(told: &Told, target: Target, setup: &Setup) -> Result<(), Proble
         Target::Elicitation(id) => e.id == id,
         Target::Execution(_) => true,
     });
-    if !waits || told.execution.calls().iter().all(same) {
+    if !waits || told.execution.unsettled().all(same) {
         return Ok(());
     }
     let file = match &setup.config.file {

@@ -12,7 +12,7 @@ use super::{Given, audit};
 use crate::config::{Config, ConfigErrors};
 use crate::data_folder::DataFolder;
 use crate::exit::Exit;
-use crate::local::Setup;
+use crate::local::{Setup, script_host};
 use crate::screen::{Format, Paint, Screen};
 use crate::shown;
 use crate::span::span;
@@ -60,6 +60,7 @@ pub(super) async fn run(given: Given) -> anyhow::Result<Exit> {
     for stranger in given.environment.strangers() {
         findings.odd("environment", format!("{stranger} is set and means nothing"), "Is it misspelt?");
     }
+    scripts(&mut findings).await;
     match &given.setup {
         Err(errors) => bad_configuration(errors, &mut findings),
         Ok(setup) => {
@@ -109,6 +110,25 @@ fn configuration(config: &Config, findings: &mut Findings) {
         number => format!("{number} rules"),
     };
     findings.good("policy", rules);
+}
+
+/// Starts a script's child and hears what it could shut itself off from.
+async fn scripts(findings: &mut Findings) {
+    let isolation = match script_host() {
+        Ok(host) => host.isolation().await.map_err(|fault| fault.to_string()),
+        Err(error) => Err(format!("{error:#}")),
+    };
+    match isolation {
+        Ok(isolation) if isolation.is_full() => findings.good("scripts", isolation.to_string()),
+        Ok(isolation) => {
+            let advice = "Run no scripts of strangers on this system: a flaw in the script engine could reach further \
+                          than the script. A newer Linux offers landlock and seccomp.";
+            findings.odd("scripts", format!("NOT FULLY ISOLATED: {isolation}"), advice);
+        }
+        Err(problem) => {
+            findings.bad("scripts", problem, "Calls work; scripts cannot run until this is mended.");
+        }
+    }
 }
 
 async fn tools(plugins: &[Plugin], findings: &mut Findings) -> anyhow::Result<()> {

@@ -87,6 +87,9 @@ fn print_head(execution: &Execution, screen: Screen) -> anyhow::Result<()> {
     let paint = screen.out;
     let id = paint.bold(&execution.id().to_string());
     screen.print(&format!("{id}  {}", report::status(execution.status(), paint)))?;
+    if let Some(script) = execution.script() {
+        screen.print(&format!("  script\n{}", shown::block(script.source.trim_end(), "  ", paint)))?;
+    }
     for call in execution.calls() {
         let args = shown::json_block(&call.args.to_value(), "  ", paint);
         screen.print(&format!("  call {}    {}\n{args}", call.no, call.path))?;

@@ -49,6 +49,15 @@ pub(super) fn json(argument: Option<&str>, what: &str) -> Result<Value, Problem>
     })
 }
 
+/// Reads a text: a file, or `-`.
+pub(super) fn text(argument: &str) -> Result<String, Problem> {
+    if argument == "-" {
+        return read(io::stdin().lock(), "standard input");
+    }
+    let file = File::open(argument).map_err(|e| Problem::usage(format!("{argument} cannot be opened: {e}")))?;
+    read(file, argument)
+}
+
 fn read(source: impl Read, name: &str) -> Result<String, Problem> {
     let mut text = String::new();
     match source.take(MOST_BYTES + 1).read_to_string(&mut text) {

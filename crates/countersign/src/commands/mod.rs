@@ -8,6 +8,7 @@ mod executions;
 mod inbox;
 mod input;
 mod policy;
+mod run;
 mod settle;
 mod timeline;
 mod tools;
@@ -44,6 +45,7 @@ impl Given {
 pub(crate) async fn run(command: Command, given: Given) -> anyhow::Result<Exit> {
     match command {
         Command::Call(args) => call::run(given.ready()?, args).await,
+        Command::Run(args) => run::run(given.ready()?, args).await,
         Command::Inbox => inbox::run(&given.ready()?).await,
         Command::Approve(args) => decide::approve(given.ready()?, args).await,
         Command::Deny(args) => decide::deny(given.ready()?, args).await,

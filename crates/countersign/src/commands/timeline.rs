@@ -18,7 +18,8 @@ pub(super) fn lines(journal: &[Event]) -> Vec<String> {
 fn words(body: &EventBody) -> String {
     match body {
         EventBody::Started(started) => {
-            format!("accepted from {} in {}", started.requester.id, started.session)
+            let what = if started.script.is_some() { "a script" } else { "accepted" };
+            format!("{what} from {} in {}", started.requester.id, started.session)
         }
         EventBody::CallIssued(issued) => format!("call {} issued: {}", issued.call, issued.path),
         EventBody::Asked(elicitation) => {
@@ -36,6 +37,12 @@ fn words(body: &EventBody) -> String {
             format!("call {call} recorded its step {:?}", shown::line(name))
         }
         EventBody::CallSettled { call, outcome } => format!("call {call} {}", outcome_words(outcome)),
+        EventBody::CallRefused { path, failure, .. } => {
+            format!("a call of {:?} refused: {}", shown::line(path), shown::line(&failure.to_string()))
+        }
+        EventBody::SleepStarted { ms } => format!("the script sleeps for {ms} ms"),
+        EventBody::SleepEnded { .. } => "the script woke up".to_owned(),
+        EventBody::ScriptWaits { .. } => "the script can only wait for people".to_owned(),
         EventBody::Finished { .. } => "finished".to_owned(),
         EventBody::Cancelled { by, reason } => {
             let by = by.as_ref().map_or_else(|| "the gateway".to_owned(), ToString::to_string);

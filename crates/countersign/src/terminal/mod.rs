@@ -31,20 +31,44 @@ pub(crate) async fn see_through(
     local: &Local,
     mut result: ExecutionResult,
 ) -> anyhow::Result<ExecutionResult> {
-    let (mut keyboard, screen) = (Keyboard::of_process(), local.screen);
-    while let Some(pending) = result.paused().cloned() {
+    let mut keyboard = Keyboard::of_process();
+    while result.paused().is_some() {
+        match ask_oldest(local, &result, &mut keyboard).await? {
+            Asked::Answered => result = local.until_paused(result.execution).await?,
+            Asked::Left => break,
+        }
+    }
+    Ok(result)
+}
+
+/// What came of a question.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Asked {
+    /// It is no longer open, or is to be asked again.
+    Answered,
+    /// They leave it for later.
+    Left,
+}
+
+/// Asks the oldest question that an execution waits for, and takes the answer.
+pub(crate) async fn ask_oldest(
+    local: &Local,
+    result: &ExecutionResult,
+    keyboard: &mut Keyboard,
+) -> anyhow::Result<Asked> {
+    let screen = local.screen;
+    if let Some(pending) = result.paused().cloned() {
         let time_up = tokio::time::sleep(local.gateway.now().until(pending.elicitation.expires_at));
         let reply = tokio::select! {
-            reply = ask(&pending, &mut keyboard, screen) => reply,
+            reply = ask(&pending, keyboard, screen) => reply,
             () = time_up => {
                 screen.note("\nThe time to decide is up.");
                 // The gateway's own clock closes it; a moment later it is recorded.
                 tokio::time::sleep(std::time::Duration::from_millis(50)).await;
-                result = local.until_paused(result.execution).await?;
-                continue;
+                return Ok(Asked::Answered);
             }
         };
-        let Reply::Answer(answer, comment) = reply else { return Ok(result) };
+        let Reply::Answer(answer, comment) = reply else { return Ok(Asked::Left) };
         match local.decide(Target::Elicitation(pending.elicitation.id), answer, comment).await {
             Ok(receipt) => screen.note(&report::receipt(&receipt, &pending.elicitation, screen.err)),
             Err(DecideError::Expired) => screen.note("The time to decide is up."),
@@ -53,9 +77,8 @@ pub(crate) async fn see_through(
             }
             Err(error) => return Err(Problem::new(error.code(), error.to_string()).into()),
         }
-        result = local.until_paused(result.execution).await?;
     }
-    Ok(result)
+    Ok(Asked::Answered)
 }
 
 async fn ask(pending: &Pending, keyboard: &mut Keyboard, screen: Screen) -> Reply {

@@ -1,28 +1,17 @@
-//! Black box: a real process on a real disk, killed with SIGKILL under load, again and again.
-//!
-//! What was acknowledged is remembered here, outside the process; what took effect is in the ledger file, which the
-//! handlers sync line by line. After the last kill everything is brought to rest and held against both.
-#![expect(
-    clippy::disallowed_methods,
-    reason = "it starts and kills processes, and its kills come at real times"
-)]
-#![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test that meets the unexpected stops there")]
+//! Calls under load.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::io::{BufRead as _, BufReader, Write as _};
-use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdin, Command, Stdio};
-use std::sync::mpsc::{Receiver, channel};
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use countersign_testkit::chance::Chance;
 use serde_json::{Value, json};
 
+use crate::process::{LONGEST_ANSWER, Process, text};
+
 const KILLS: u64 = 100;
 /// How many calls are under way at once.
 const CALLS_PER_LIFE: u64 = 12;
-/// No answer takes this long unless it never comes.
-const LONGEST_ANSWER: Duration = Duration::from_secs(20);
 
 #[test]
 fn a_hundred_kills_lose_no_acknowledged_decision_and_repeat_no_effect() {
@@ -62,41 +51,7 @@ struct Told {
     doubts: BTreeSet<String>,
 }
 
-struct Process {
-    child: Child,
-    input: ChildStdin,
-    answers: Receiver<Value>,
-    early: HashMap<u64, Value>,
-    next_id: u64,
-}
-
 impl Process {
-    fn start(folder: &Path) -> Self {
-        let mut child = Command::new(program())
-            .arg(folder)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .expect("the example `embed` is built with the tests");
-        let input = child.stdin.take().unwrap();
-        let output = BufReader::new(child.stdout.take().unwrap());
-        let (sender, answers) = channel();
-        std::thread::spawn(move || {
-            for line in output.lines().map_while(Result::ok) {
-                // A line cut short by the kill is no answer.
-                let Ok(answer) = serde_json::from_str(&line) else { break };
-                if sender.send(answer).is_err() {
-                    break;
-                }
-            }
-        });
-        let begun = Instant::now();
-        let ready: Value = answers.recv_timeout(LONGEST_ANSWER).expect("it starts");
-        assert_eq!(ready["ready"], true, "{ready}");
-        assert!(begun.elapsed() < Duration::from_secs(2), "recovery took {:?} (R4)", begun.elapsed());
-        Self { child, input, answers, early: HashMap::new(), next_id: 1 }
-    }
-
     /// Load until the moment of death: calls go out together, and every question that comes back is answered.
     fn live(&mut self, life: u64, death: Instant, chance: &mut Chance, told: &mut Told) {
         let mut waiting: HashMap<u64, Sent> = HashMap::new();
@@ -184,37 +139,6 @@ impl Process {
             assert!(shown.contains(outcome), "R5: {elicitation} was {outcome}, now it is {answer}");
         }
     }
-
-    fn executions(&mut self) -> BTreeMap<String, String> {
-        let answer = self.ask(json!({ "op": "executions" }));
-        let all = answer["executions"].as_array().cloned().unwrap_or_default();
-        all.iter().map(|e| (text(&e["id"]), text(&e["status"]))).collect()
-    }
-
-    fn ask(&mut self, command: Value) -> Value {
-        let id = self.send(command);
-        loop {
-            if let Some(answer) = self.early.remove(&id) {
-                return answer;
-            }
-            let answer = self.answers.recv_timeout(LONGEST_ANSWER).expect("an answer");
-            self.early.insert(answer["id"].as_u64().unwrap_or(0), answer);
-        }
-    }
-
-    fn send(&mut self, mut command: Value) -> u64 {
-        let id = self.next_id;
-        self.next_id += 1;
-        command["id"] = json!(id);
-        writeln!(self.input, "{command}").expect("it reads its input");
-        id
-    }
-
-    fn kill(mut self) {
-        // On Unix this is SIGKILL: no handler, no flush, no goodbye.
-        self.child.kill().unwrap();
-        self.child.wait().unwrap();
-    }
 }
 
 enum Sent {
@@ -249,14 +173,4 @@ fn check_effects(folder: &Path, ends: &BTreeMap<String, String>, told: &Told) {
 
 fn elicitation_of(pending: &Value) -> String {
     if pending.is_string() { text(pending) } else { text(&pending["elicitation"]) }
-}
-
-fn text(value: &Value) -> String {
-    value.as_str().unwrap_or_default().to_owned()
-}
-
-/// Examples are built beside the tests: `target/debug/deps/kill_nine-…` and `target/debug/examples/embed`.
-fn program() -> PathBuf {
-    let this = std::env::current_exe().unwrap();
-    this.ancestors().nth(2).unwrap().join("examples").join("embed")
 }
