@@ -3,12 +3,10 @@
 use std::time::{Duration, Instant};
 
 use countersign_kernel::ports::{ScriptFault, ScriptHost, Wanted};
-use countersign_sandbox::{ChildHost, ChildOptions, InProcessHost};
+use countersign_sandbox::{ChildHost, ChildOptions, InProcessHost, Limits};
 use serde_json::json;
 
-use super::scene::{
-    answer, assert_crashed, cold_host, host, limits, probe, returned, run, start, worker,
-};
+use super::scene::{answer, assert_crashed, host, limits, probe, returned, run, start, worker};
 
 #[tokio::test]
 async fn a_script_returns_its_value() {
@@ -21,7 +19,8 @@ async fn a_script_returns_its_value() {
 async fn a_script_asks_is_answered_logs_and_goes_on() {
     let host = host();
     let mut vm = host.open().await.unwrap();
-    let source = "console.log('hi'); const a = await tools.notes.add({ b: 1, a: 'x' }); await sleep(5); return a.id";
+    let source =
+        "console.log('hi'); const a = await tools.notes.add({ b: 1, a: 'x' }); await sleep(5); return a.id";
     let turn = start(&mut vm, source).await.unwrap();
     assert_eq!(turn.logs[0].message, "hi");
     let Wanted::Call { path, args } = &turn.requests[0].wanted else { panic!("{turn:?}") };
@@ -119,7 +118,7 @@ async fn what_the_engine_cannot_interrupt_is_killed_at_its_limit() {
 
 #[tokio::test]
 async fn a_script_that_takes_too_much_memory_is_told_so() {
-    let host = cold_host();
+    let host = ChildHost::new(ChildOptions { limits: Limits::default(), ..worker() }).unwrap();
     let grows = "const a = []; for (;;) a.push(new Array(1000).fill(a.length))";
     let asks = "const s = 'x'.repeat(1000000); for (let i = 0; i < 1000; i++) tools.a.b({ s }); return 1";
     for source in [grows, asks] {
@@ -150,14 +149,20 @@ async fn further_scripts_wait_their_turn() {
 async fn a_program_that_is_not_there_is_unavailable_and_says_why() {
     let host = ChildHost::new(ChildOptions::new("/nonexistent/worker", ["x"])).unwrap();
     let fault = host.open().await.err().unwrap();
-    assert!(matches!(&fault, ScriptFault::Unavailable { cause } if cause.contains("No such file")), "{fault:?}");
+    assert!(
+        matches!(&fault, ScriptFault::Unavailable { cause } if cause.contains("No such file")),
+        "{fault:?}"
+    );
 }
 
 #[tokio::test]
 async fn a_program_that_is_no_worker_is_unavailable_and_says_why() {
     let host = ChildHost::new(ChildOptions::new("/bin/false", ["x"])).unwrap();
     let fault = host.open().await.err().unwrap();
-    assert!(matches!(&fault, ScriptFault::Unavailable { cause } if cause.contains("exit status: 1")), "{fault:?}");
+    assert!(
+        matches!(&fault, ScriptFault::Unavailable { cause } if cause.contains("exit status: 1")),
+        "{fault:?}"
+    );
 }
 
 #[tokio::test]
