@@ -56,17 +56,25 @@ pub(super) fn quiet<T>(ctx: &Ctx<'_>, result: rquickjs::Result<T>) -> rquickjs::
     }
 }
 
-/// Whether what was thrown is the lack of memory. A script can say so itself; it then ends as it says.
+/// Whether what was thrown is, or may be, the lack of memory. The engine throws an `InternalError`; where memory lacks
+/// for its message, one without; where it lacks for the error itself, `null`.
 pub(super) fn is_out_of_memory<'js>(ctx: &Ctx<'js>, value: &Value<'js>) -> rquickjs::Result<bool> {
-    let Some(error) = value.as_object().filter(|object| object.is_error()) else { return Ok(false) };
-    for (key, text) in [("message", "out of memory"), ("name", "InternalError")] {
-        let found = quiet(ctx, error.get::<_, Value<'js>>(key))?.and_then(Value::into_string);
-        let found = found.map(|found| quiet(ctx, found.to_string())).transpose()?.flatten();
-        if found.is_none_or(|found| found != text) {
-            return Ok(false);
-        }
+    if value.is_null() {
+        return Ok(true);
     }
-    Ok(true)
+    let Some(error) = value.as_object().filter(|object| object.is_error()) else { return Ok(false) };
+    Ok(field(ctx, error, "name")?.is_some_and(|name| name == "InternalError")
+        && field(ctx, error, "message")?.is_none_or(|said| said.is_empty() || said == "out of memory"))
+}
+
+/// A field that is a text, as the script left it; its getters may run, and what they throw is swallowed.
+pub(super) fn field<'js>(
+    ctx: &Ctx<'js>,
+    object: &Object<'js>,
+    key: &str,
+) -> rquickjs::Result<Option<String>> {
+    let found = quiet(ctx, object.get::<_, Value<'js>>(key))?.and_then(Value::into_string);
+    Ok(found.map(|found| quiet(ctx, found.to_string())).transpose()?.flatten())
 }
 
 struct Painter<'a, 'js> {

@@ -16,7 +16,7 @@ fn computing_has_a_bound_that_cannot_be_caught() {
     for source in [
         "for (;;);",
         "for (;;) { try { for (;;); } catch { } finally { continue } }",
-        "const f = () => Promise.resolve().then(f); await f()",
+        "const f = () => { Promise.resolve().then(f) }; f(); await new Promise(() => {})",
         "async function f() { try { for (;;); } catch (e) { return 1 } } return await f()",
     ] {
         assert_eq!(fault(source, &small()), ScriptFault::CpuLimit { bound_ms: 200 }, "{source}");
@@ -31,7 +31,8 @@ fn computing_adds_up_over_turns_and_waiting_is_free() {
     let (mut engine, turn) = start_within(&source, &limits);
     turn.unwrap();
     std::thread::sleep(Duration::from_millis(300));
-    let ended = (0..1000).find_map(|no| engine.deliver(&[done(no, NOW, &json!(1))]).err().map(|fault| (no, fault)));
+    let ended =
+        (0..1000).find_map(|no| engine.deliver(&[done(no, NOW, &json!(1))]).err().map(|fault| (no, fault)));
     let (turns, fault) = ended.unwrap();
     assert_eq!(fault, ScriptFault::CpuLimit { bound_ms: 200 });
     assert!(turns > 0, "waiting counted");
@@ -87,7 +88,8 @@ fn a_value_has_a_bound_at_its_edge() {
 
 #[test]
 fn depth_has_the_same_bound_in_both_directions() {
-    let nested = |levels: usize, what: &str| format!("let a = 1; for (let i = 0; i < {levels}; i++) a = [a]; {what}");
+    let nested =
+        |levels: usize, what: &str| format!("let a = 1; for (let i = 0; i < {levels}; i++) a = [a]; {what}");
     assert_eq!(start(&nested(64, "await tools.a.b(a)")).1.requests.len(), 1);
     assert_eq!(threw(&nested(65, "await tools.a.b(a)")).code, "value_too_deep");
     assert!(matches!(start(&nested(64, "return a")).1.end, Some(ScriptEnd::Returned(_))));
@@ -102,7 +104,9 @@ fn arguments_that_pile_up_count_as_memory() {
 
 #[test]
 fn a_log_line_and_all_of_them_have_a_bound() {
-    let (_, turn) = start("console.log('x'.repeat(8192)); console.log('x'.repeat(8193), 'y'); console.log('\u{20ac}'.repeat(9000))");
+    let (_, turn) = start(
+        "console.log('x'.repeat(8192)); console.log('x'.repeat(8193), 'y'); console.log('\u{20ac}'.repeat(9000))",
+    );
     assert_eq!(turn.logs[0].message.len(), 8192);
     assert!(turn.logs[0].message.ends_with('x'));
     for line in &turn.logs[1..] {
@@ -138,12 +142,18 @@ fn a_script_that_ended_or_was_ended_says_no_more() {
 fn a_completion_for_which_nothing_waits_is_named() {
     for wrong in [1, 7] {
         let (mut engine, _) = start("await tools.a.b()");
-        let Err(ScriptFault::Crashed { cause }) = engine.deliver(&[done(wrong, NOW, &json!(1))]) else { panic!() };
+        let Err(ScriptFault::Crashed { cause }) = engine.deliver(&[done(wrong, NOW, &json!(1))]) else {
+            panic!()
+        };
         assert!(cause.contains(&format!("request {wrong} ")), "{cause}");
     }
     let (mut engine, _) = start("tools.a.b(); await tools.a.c()");
     engine.deliver(&[done(0, NOW, &json!(1))]).unwrap();
-    assert_eq!(engine.deliver(&[done(0, NOW, &json!(1))]).unwrap_err().code(), "sandbox_crashed", "a second time");
+    assert_eq!(
+        engine.deliver(&[done(0, NOW, &json!(1))]).unwrap_err().code(),
+        "sandbox_crashed",
+        "a second time"
+    );
 }
 
 #[test]

@@ -45,7 +45,11 @@ fn verdict(hostile: &Hostile) -> Result<(), String> {
         }
         _ => false,
     };
-    if as_expected { Ok(()) } else { Err(format!("{}: expected {:?}, got {ended:?}", hostile.name, hostile.expect)) }
+    if as_expected {
+        Ok(())
+    } else {
+        Err(format!("{}: expected {:?}, got {ended:?}", hostile.name, hostile.expect))
+    }
 }
 
 #[test]

@@ -52,12 +52,15 @@ fn code(piece: &Piece, names: &mut u32) -> String {
         Piece::Sleep(ms) => format!("see({n}, sleep({ms}))"),
         Piece::Forgotten => format!("(tools.t.lost{n}({{}}).catch(() => console.warn('lost {n}')), {n})"),
         Piece::Sequence(pieces) => {
-            let steps: String = pieces.iter().map(|piece| format!("r.push(await {}); ", code(piece, names))).collect();
+            let steps: String =
+                pieces.iter().map(|piece| format!("r.push(await {}); ", code(piece, names))).collect();
             format!("see({n}, (async () => {{ const r = []; {steps} return r }})())")
         }
         Piece::Chance(pieces) => {
-            let steps: String =
-                pieces.iter().map(|piece| format!("if (Math.random() < 0.6) await {}; ", code(piece, names))).collect();
+            let steps: String = pieces
+                .iter()
+                .map(|piece| format!("if (Math.random() < 0.6) await {}; ", code(piece, names)))
+                .collect();
             format!("see({n}, (async () => {{ {steps} return Math.random() }})())")
         }
     }
@@ -65,7 +68,8 @@ fn code(piece: &Piece, names: &mut u32) -> String {
 
 fn script(pieces: &[Piece]) -> String {
     let mut names = 0;
-    let steps: String = pieces.iter().map(|piece| format!("out.push(await {});\n", code(piece, &mut names))).collect();
+    let steps: String =
+        pieces.iter().map(|piece| format!("out.push(await {});\n", code(piece, &mut names))).collect();
     format!(
         "const out = [];\nconst see = async (n, p) => {{ try {{ const v = await p; console.log(n, v, Date.now()); return v }} \
          catch (e) {{ console.error(n, e, Date.now()); throw e }} }};\n{steps}return out;"

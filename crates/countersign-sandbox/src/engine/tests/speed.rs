@@ -22,7 +22,8 @@ fn median(rounds: usize, mut work: impl FnMut()) -> Duration {
 }
 
 fn replay(calls: u32) -> Duration {
-    let source = format!("let t = 0; for (let i = 0; i < {calls}; i++) t += (await tools.a.b.c({{ i }})).i; return t");
+    let source =
+        format!("let t = 0; for (let i = 0; i < {calls}; i++) t += (await tools.a.b.c({{ i }})).i; return t");
     let program = program(&source);
     let completions: Vec<_> = (0..calls).map(|no| done(no, NOW, &json!({ "i": no }))).collect();
     // Sequential awaits: each completion is outstanding only after the one before it.
@@ -56,9 +57,12 @@ fn speed_in_figures() {
          const r = (await tools.github.issues.list({ page: n })) as { items: Issue[] };\n  return r.items.filter((i: Issue) => i.labels?.includes('bug') ?? false);\n}\n"
         .repeat(20)
         .replace("page(n", "page_(n");
-    let source: String = source.split("interface Issue").enumerate().skip(1).map(|(i, part)| {
-        format!("interface Issue{i}{}", part.replace("page_", &format!("page{i}")))
-    }).collect();
+    let source: String = source
+        .split("interface Issue")
+        .enumerate()
+        .skip(1)
+        .map(|(i, part)| format!("interface Issue{i}{}", part.replace("page_", &format!("page{i}"))))
+        .collect();
     let stripping = median(500, || drop(strip(&source, &Limits::default()).unwrap()));
     println!("fresh engine and 1 + 1: {fresh:?}; warm: {started:?}");
     println!("stripping {} bytes: {stripping:?}", source.len());
