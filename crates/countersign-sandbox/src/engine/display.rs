@@ -108,7 +108,7 @@ impl<'js> Painter<'_, 'js> {
         } else if value.is_function() {
             self.push("[function]");
         } else if let Some(object) = value.as_object() {
-            return self.object(object.clone());
+            return self.object(object);
         } else {
             let shown = quiet(self.ctx, Coerced::<String>::from_js(self.ctx, value))?;
             self.push(shown.map_or("[value]".to_owned(), |text| text.0).as_str());
@@ -116,8 +116,8 @@ impl<'js> Painter<'_, 'js> {
         Ok(())
     }
 
-    fn object(&mut self, object: Object<'js>) -> rquickjs::Result<()> {
-        if self.path.contains(&object) {
+    fn object(&mut self, object: &Object<'js>) -> rquickjs::Result<()> {
+        if self.path.contains(object) {
             self.push("[circular]");
             return Ok(());
         }
@@ -131,9 +131,9 @@ impl<'js> Painter<'_, 'js> {
         done
     }
 
-    fn inside(&mut self, object: Object<'js>) -> rquickjs::Result<()> {
+    fn inside(&mut self, object: &Object<'js>) -> rquickjs::Result<()> {
         if object.is_error() {
-            return self.error(&object);
+            return self.error(object);
         }
         if let Some(array) = object.clone().into_array() {
             return self.array(&array);
@@ -150,7 +150,7 @@ impl<'js> Painter<'_, 'js> {
                 }
             };
         }
-        self.fields(&object)
+        self.fields(object)
     }
 
     fn error(&mut self, error: &Object<'js>) -> rquickjs::Result<()> {

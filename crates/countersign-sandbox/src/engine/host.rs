@@ -114,6 +114,10 @@ impl Host {
     }
 
     fn call<'js>(&self, ctx: &Ctx<'js>, path: &Value<'js>, args: Value<'js>) -> rquickjs::Result<i32> {
+        // The engine asks the meter once in thousands of steps; here one step can be long.
+        if self.meter.must_stop() {
+            return Ok(self.refuse(Refusal::input("the script is being stopped")));
+        }
         let path = match values::path(path) {
             Ok(path) => path,
             Err(refusal) => return Ok(self.refuse(refusal)),

@@ -21,7 +21,6 @@ pub(super) fn returned<'js>(
     ctx: &Ctx<'js>,
     host: &Host,
     value: Value<'js>,
-    _stripped: &Stripped,
 ) -> Result<ScriptEnd, ScriptFault> {
     match values::returned(ctx, value, &host.limits) {
         Ok(Ok(value)) => Ok(ScriptEnd::Returned(value)),
@@ -38,7 +37,7 @@ pub(super) fn threw<'js>(
     reason: Value<'js>,
     stripped: &Stripped,
 ) -> Result<ScriptEnd, ScriptFault> {
-    failure(ctx, host, prelude, reason, stripped).map(ScriptEnd::Threw).map_err(|error| match error {
+    failure(ctx, prelude, reason, stripped).map(ScriptEnd::Threw).map_err(|error| match error {
         Told::OutOfMemory => out_of_memory(&host.limits),
         Told::Stopped => stopped(ctx, host),
     })
@@ -93,7 +92,6 @@ impl From<rquickjs::Error> for Told {
 
 fn failure<'js>(
     ctx: &Ctx<'js>,
-    _host: &Host,
     prelude: &Prelude,
     reason: Value<'js>,
     stripped: &Stripped,

@@ -98,8 +98,21 @@ fn depth_has_the_same_bound_in_both_directions() {
 
 #[test]
 fn arguments_that_pile_up_count_as_memory() {
-    let end = fault("const s = 'x'.repeat(1e6); for (;;) tools.a.b({ s })", &small());
-    assert_eq!(end, ScriptFault::OutOfMemory { bound_mib: 16 });
+    let limits = Limits { memory_bytes: 2 * 1024 * 1024, cpu: Duration::from_secs(10), ..small() };
+    let end = fault("const s = 'x'.repeat(1e5); for (;;) tools.a.b({ s })", &limits);
+    assert_eq!(end, ScriptFault::OutOfMemory { bound_mib: 2 });
+    let source = "const s = 'x'.repeat(1e5); for (let i = 0; i < 40; i++) await tools.a.b({ s }); return 1";
+    let (mut engine, turn) = start_within(source, &limits);
+    turn.unwrap();
+    let all: Vec<_> = (0..40).map(|no| done(no, NOW, &json!(1))).collect();
+    assert_eq!(value_of(&engine.deliver(&all).unwrap()), json!(1), "one after the other they do not pile up");
+}
+
+#[test]
+fn time_spent_in_the_host_for_the_script_counts() {
+    let limits = Limits { cpu: Duration::from_millis(50), ..small() };
+    let source = "const s = 'x'.repeat(1e6); for (let i = 0; i < 3000; i++) try { await tools.a.b({ s, b: 1n }) } catch {}";
+    assert_eq!(fault(source, &limits), ScriptFault::CpuLimit { bound_ms: 50 });
 }
 
 #[test]
