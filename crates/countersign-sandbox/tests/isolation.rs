@@ -1,5 +1,6 @@
 //! What a child cannot do, tried by a process that isolated itself as a child does. Real kernels, real signals.
 #![cfg(target_os = "linux")]
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on has failed")]
 
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, Stdio};

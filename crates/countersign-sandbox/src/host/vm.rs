@@ -195,8 +195,10 @@ impl Talk {
     async fn exchange(&mut self, order: &[u8], into: &mut Collected<'_>) -> Result<Answer, Trouble> {
         let Self { orders, replies, decoder, read, watchdog, .. } = self;
         // A child speaks when it is asked; what lies here already is no answer to what comes now.
-        if decoder.ahead() > 0 || replies.try_read(read).is_ok() {
-            return Err(Trouble::Odd("it spoke without being asked".to_owned()));
+        match replies.try_read(read) {
+            Ok(0) => return Err(Trouble::HungUp),
+            Err(_) if decoder.ahead() == 0 => {}
+            _ => return Err(Trouble::Odd("it spoke without being asked".to_owned())),
         }
         watchdog.owed();
         let talk = async {

@@ -45,6 +45,11 @@ async fn one(me: u32, host: &ChildHost) -> (Box<dyn Vm>, Pid) {
     (vm, Pid::from_raw(i32::try_from(children[0].0).unwrap()))
 }
 
+async fn stop(me: u32, pid: Pid) {
+    kill(pid, Signal::SIGSTOP).unwrap();
+    until("it stands still", || children_of(me).iter().all(|(_, state)| *state == 'T')).await;
+}
+
 #[test]
 fn a_child_that_is_killed_mid_turn_is_a_crash_and_the_next_script_runs() {
     alone("a_child_that_is_killed_mid_turn_is_a_crash_and_the_next_script_runs", async |me| {
@@ -81,7 +86,7 @@ fn a_child_that_is_stopped_is_ended_at_the_stall_bound() {
     alone("a_child_that_is_stopped_is_ended_at_the_stall_bound", async |me| {
         let host = cold_host();
         let (mut vm, pid) = one(me, &host).await;
-        kill(pid, Signal::SIGSTOP).unwrap();
+        stop(me, pid).await;
         tokio::time::pause();
         let large: Vec<_> = (0..3).map(|no| answer(no, &json!("x".repeat(900_000)))).collect();
         assert_crashed(vm.deliver(large).await, "neither answered nor computed for 30 s");
@@ -96,13 +101,14 @@ fn a_child_that_is_stopped_for_a_while_goes_on() {
         let host = cold_host();
         let (mut vm, pid) = one(me, &host).await;
         start(&mut vm, "return await tools.a.b({})").await.unwrap();
-        kill(pid, Signal::SIGSTOP).unwrap();
+        stop(me, pid).await;
         let go_on = async {
             tokio::time::sleep(Duration::from_millis(500)).await;
-            kill(pid, Signal::SIGCONT).unwrap();
+            kill(pid, Signal::SIGCONT)
         };
-        let (turn, ()) = tokio::join!(vm.deliver(vec![answer(0, &json!(5))]), go_on);
+        let (turn, went_on) = tokio::join!(vm.deliver(vec![answer(0, &json!(5))]), go_on);
         assert_eq!(returned(&turn.unwrap()), json!(5));
+        went_on.unwrap();
     });
 }
 
@@ -155,6 +161,8 @@ fn a_dead_child_ahead_is_replaced() {
             kill(Pid::from_raw(i32::try_from(pid).unwrap()), Signal::SIGKILL).unwrap();
         }
         until("they are dead", || children_of(me).iter().all(|(_, state)| *state == 'Z')).await;
+        // A process can be collected once its last thread is gone, which may be later than its first.
+        tokio::time::sleep(Duration::from_millis(200)).await;
         assert_eq!(returned(&run(&host, "return 3").await.unwrap()), json!(3));
         until("two are ahead again", || {
             let children = children_of(me);

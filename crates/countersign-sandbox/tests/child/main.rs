@@ -1,8 +1,8 @@
 //! Scripts in real child processes: that they run, what ends them, and what a host believes.
 #![cfg(target_os = "linux")]
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on has failed")]
 
 #[path = "../corpus/mod.rs"]
-#[expect(unreachable_pub, reason = "the table is not only for these tests")]
 mod corpus;
 mod escapes;
 mod hostile;

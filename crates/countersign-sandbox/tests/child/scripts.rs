@@ -75,7 +75,7 @@ async fn ten_thousand_completions_and_large_values_are_cut_into_frames() {
 async fn a_source_with_types_may_be_as_long_as_the_bound_and_no_longer() {
     let host = host();
     let bound = limits().source_bytes;
-    let mut source = "let a:number=1;".repeat(1);
+    let mut source = "let a:number=1;".to_owned();
     source.push_str(&"a;".repeat((bound - source.len()) / 2));
     source.push_str(&" ".repeat(bound - source.len()));
     assert_eq!(source.len(), bound);
