@@ -272,3 +272,132 @@ enum WireFault {
     Crashed { cause: String },
     Unavailable { cause: String },
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::frame::{self, MAX_FRAME_BYTES};
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    fn turn(requests: u32, args: &serde_json::Value, line: &str) -> Turn {
+        let args = Canonical::of(args).unwrap();
+        let request =
+            |no| Request { no, wanted: Wanted::Call { path: "a.b".to_owned(), args: args.clone() } };
+        Turn {
+            requests: (0..requests).map(request).collect(),
+            logs: vec![LogLine { level: LogLevel::Warn, message: line.to_owned() }; 3],
+            end: Some(ScriptEnd::Returned(Verbatim::null())),
+        }
+    }
+
+    fn framed<T: Serialize>(message: &T) -> Vec<u8> {
+        let mut out = Vec::new();
+        frame::append(&mut out, message).unwrap();
+        out[4..].to_vec()
+    }
+
+    #[test]
+    fn a_turn_comes_out_of_its_parts_as_it_went_in() {
+        for (requests, bytes) in [(0, 0), (1, 1), (5_000, 500), (20, 1_000_000)] {
+            let turn = turn(requests, &json!({ "s": "x".repeat(bytes) }), "\u{0}\"\\\u{202e}");
+            let mut told = Turn::default();
+            let parts = parts(turn.clone());
+            let last = parts.len() - 1;
+            let mut total = 0;
+            for (n, part) in parts.into_iter().enumerate() {
+                assert_eq!(part.then, if n == last { Then::Nothing } else { Then::More });
+                let frame = framed(&Reply::Part(part));
+                total += frame.len();
+                let Ok(Reply::Part(part)) = serde_json::from_slice(&frame) else { panic!("part {n}") };
+                told.requests.extend(part.requests.into_iter().map(|wire| wire.0));
+                told.logs.extend(part.logs.into_iter().map(|wire| wire.0));
+                told.end = part.end.map(|wire| wire.0);
+            }
+            assert!(total <= turn_bytes(&turn) + ENVELOPE_BYTES * (last + 1), "{total}");
+            assert_eq!(told, turn);
+        }
+    }
+
+    #[test]
+    fn the_largest_value_and_the_worst_text_fit_into_a_frame() {
+        let bound = countersign_core::bounds::MAX_VALUE_BYTES;
+        let value = json!("x".repeat(bound - 2));
+        for part in parts(turn(3, &value, &"\u{1}".repeat(16 * 1024))) {
+            assert!(framed(&Reply::Part(part)).len() <= MAX_FRAME_BYTES / 2);
+        }
+        let source = "\u{1}".repeat(crate::Limits::default().source_bytes);
+        assert!(framed(&Order::Strip { source }).len() <= MAX_FRAME_BYTES / 2);
+    }
+
+    #[test]
+    fn completions_come_out_of_their_orders_in_order() {
+        let completion = |request: u32, bytes: usize| Completion {
+            request,
+            at: Timestamp::from_millis(u64::from(request)),
+            outcome: match request % 2 {
+                0 => CallOutcome::Succeeded(Verbatim::of(&json!("x".repeat(bytes))).unwrap()),
+                _ => CallOutcome::Failed(Failure::new("denied", "\n".repeat(bytes / 6))),
+            },
+        };
+        for (count, bytes, orders) in [(0, 0, 1), (10_000, 10, 2), (7, 600_000, 7)] {
+            let given: Vec<Completion> = (0..count).map(|no| completion(no, bytes)).collect();
+            let cut = deliveries(given.clone());
+            assert_eq!(cut.len(), orders, "{count} of {bytes}");
+            let mut got = Vec::new();
+            for order in cut {
+                let Ok(Order::Deliver { completions }) = serde_json::from_slice(&framed(&order)) else {
+                    panic!("no delivery")
+                };
+                got.extend(completions.into_iter().map(|wire| wire.0));
+            }
+            assert_eq!(got, given);
+        }
+    }
+
+    #[test]
+    fn every_fault_comes_out_as_it_went_in() {
+        let cause = || "c".to_owned();
+        for fault in [
+            ScriptFault::Invalid { message: cause(), line: 1, column: 2 },
+            ScriptFault::TooLong { bytes: 2, bound: 1 },
+            ScriptFault::OutOfMemory { bound_mib: 64 },
+            ScriptFault::CpuLimit { bound_ms: 1 },
+            ScriptFault::TooManyCalls { bound: 3 },
+            ScriptFault::ValueTooLarge { bound: 4 },
+            ScriptFault::Crashed { cause: cause() },
+            ScriptFault::Unavailable { cause: cause() },
+        ] {
+            let frame = framed(&Reply::Fault(fault.clone()));
+            assert_eq!(serde_json::from_slice::<Reply>(&frame).unwrap(), Reply::Fault(fault));
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn a_mutated_frame_is_read_as_something_or_refused_and_never_worse(
+            at in any::<prop::sample::Index>(),
+            byte in any::<u8>(),
+            cut in any::<prop::sample::Index>(),
+            doubled in any::<bool>(),
+        ) {
+            let mut part = parts(turn(3, &json!({ "a": [1, { "b": "x" }] }), "line")).remove(0);
+            part.then = Then::Nothing;
+            let mut frame = framed(&Reply::Part(part));
+            let place = at.index(frame.len());
+            frame[place] = byte;
+            if doubled {
+                frame.extend_from_within(place..);
+            } else {
+                frame.truncate(cut.index(frame.len()) + 1);
+            }
+            if let Ok(Reply::Part(part)) = serde_json::from_slice(&frame) {
+                for WireRequest(request) in part.requests {
+                    if let Wanted::Call { args, .. } = request.wanted {
+                        prop_assert_eq!(&Canonical::of(&args.to_value()).unwrap(), &args);
+                    }
+                }
+            }
+        }
+    }
+}

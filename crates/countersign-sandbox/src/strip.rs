@@ -31,8 +31,12 @@ pub(crate) fn strip(source: &str, limits: &Limits) -> Result<Stripped, ScriptFau
         return Err(invalid(source, offset, message));
     }
     let allocator = Allocator::default();
-    let parsed = Parser::new(&allocator, source, SourceType::ts())
-        .with_options(ParseOptions { allow_return_outside_function: true, ..ParseOptions::default() })
+    let parsed = Parser::new(&allocator, source, SourceType::ts().with_module(true))
+        .with_options(ParseOptions {
+            allow_return_outside_function: true,
+            parse_regular_expression: true,
+            ..ParseOptions::default()
+        })
         .parse();
     refuse_first(source, &parsed.diagnostics)?;
     refuse_modules(source, &parsed)?;
@@ -63,7 +67,8 @@ fn refuse_modules(source: &str, parsed: &ParserReturn<'_>) -> Result<(), ScriptF
     let declared = parsed.program.body.iter().find(|statement| statement.is_module_declaration());
     let dynamic = parsed.module_record.dynamic_imports.first().map(|import| import.span);
     let meta = parsed.module_record.import_metas.first().copied();
-    let Some(span) = [declared.map(GetSpan::span), dynamic, meta].into_iter().flatten().min_by_key(|s| s.start)
+    let Some(span) =
+        [declared.map(GetSpan::span), dynamic, meta].into_iter().flatten().min_by_key(|s| s.start)
     else {
         return Ok(());
     };

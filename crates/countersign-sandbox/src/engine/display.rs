@@ -56,17 +56,25 @@ pub(super) fn quiet<T>(ctx: &Ctx<'_>, result: rquickjs::Result<T>) -> rquickjs::
     }
 }
 
-/// Whether what was thrown is the lack of memory. A script can say so itself; it then ends as it says.
+/// Whether what was thrown is, or may be, the lack of memory. The engine throws an `InternalError`; where memory lacks
+/// for its message, one without; where it lacks for the error itself, `null`.
 pub(super) fn is_out_of_memory<'js>(ctx: &Ctx<'js>, value: &Value<'js>) -> rquickjs::Result<bool> {
-    let Some(error) = value.as_object().filter(|object| object.is_error()) else { return Ok(false) };
-    for (key, text) in [("message", "out of memory"), ("name", "InternalError")] {
-        let found = quiet(ctx, error.get::<_, Value<'js>>(key))?.and_then(Value::into_string);
-        let found = found.map(|found| quiet(ctx, found.to_string())).transpose()?.flatten();
-        if found.is_none_or(|found| found != text) {
-            return Ok(false);
-        }
+    if value.is_null() {
+        return Ok(true);
     }
-    Ok(true)
+    let Some(error) = value.as_object().filter(|object| object.is_error()) else { return Ok(false) };
+    Ok(field(ctx, error, "name")?.is_some_and(|name| name == "InternalError")
+        && field(ctx, error, "message")?.is_none_or(|said| said.is_empty() || said == "out of memory"))
+}
+
+/// A field that is a text, as the script left it; its getters may run, and what they throw is swallowed.
+pub(super) fn field<'js>(
+    ctx: &Ctx<'js>,
+    object: &Object<'js>,
+    key: &str,
+) -> rquickjs::Result<Option<String>> {
+    let found = quiet(ctx, object.get::<_, Value<'js>>(key))?.and_then(Value::into_string);
+    Ok(found.map(|found| quiet(ctx, found.to_string())).transpose()?.flatten())
 }
 
 struct Painter<'a, 'js> {
@@ -100,7 +108,7 @@ impl<'js> Painter<'_, 'js> {
         } else if value.is_function() {
             self.push("[function]");
         } else if let Some(object) = value.as_object() {
-            return self.object(object.clone());
+            return self.object(object);
         } else {
             let shown = quiet(self.ctx, Coerced::<String>::from_js(self.ctx, value))?;
             self.push(shown.map_or("[value]".to_owned(), |text| text.0).as_str());
@@ -108,8 +116,8 @@ impl<'js> Painter<'_, 'js> {
         Ok(())
     }
 
-    fn object(&mut self, object: Object<'js>) -> rquickjs::Result<()> {
-        if self.path.contains(&object) {
+    fn object(&mut self, object: &Object<'js>) -> rquickjs::Result<()> {
+        if self.path.contains(object) {
             self.push("[circular]");
             return Ok(());
         }
@@ -123,9 +131,9 @@ impl<'js> Painter<'_, 'js> {
         done
     }
 
-    fn inside(&mut self, object: Object<'js>) -> rquickjs::Result<()> {
+    fn inside(&mut self, object: &Object<'js>) -> rquickjs::Result<()> {
         if object.is_error() {
-            return self.error(&object);
+            return self.error(object);
         }
         if let Some(array) = object.clone().into_array() {
             return self.array(&array);
@@ -142,7 +150,7 @@ impl<'js> Painter<'_, 'js> {
                 }
             };
         }
-        self.fields(&object)
+        self.fields(object)
     }
 
     fn error(&mut self, error: &Object<'js>) -> rquickjs::Result<()> {

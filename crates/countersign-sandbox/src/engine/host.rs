@@ -114,6 +114,10 @@ impl Host {
     }
 
     fn call<'js>(&self, ctx: &Ctx<'js>, path: &Value<'js>, args: Value<'js>) -> rquickjs::Result<i32> {
+        // The engine asks the meter once in thousands of steps; here one step can be long.
+        if self.meter.must_stop() {
+            return Ok(self.refuse(Refusal::input("the script is being stopped")));
+        }
         let path = match values::path(path) {
             Ok(path) => path,
             Err(refusal) => return Ok(self.refuse(refusal)),
@@ -174,8 +178,11 @@ fn requesting<'js>(ctx: &Ctx<'js>, host: &Rc<Host>, object: &Object<'js>) -> rqu
     let at = new(host);
     let log = move |ctx: Ctx<'js>, level: u32, args: Array<'js>| -> rquickjs::Result<()> {
         // Beyond the bound nothing is even looked at.
-        let message =
-            if at.lines.get() < MAX_LINES { display::line(&ctx, &args, MAX_LINE_BYTES)? } else { String::new() };
+        let message = if at.lines.get() < MAX_LINES {
+            display::line(&ctx, &args, MAX_LINE_BYTES)?
+        } else {
+            String::new()
+        };
         at.log(level_of(level), message);
         Ok(())
     };
@@ -207,7 +214,8 @@ fn level_of(number: u32) -> LogLevel {
 fn zoned(text: &str) -> String {
     let upper = text.trim_end().to_ascii_uppercase();
     let after_hour = upper.split_once(':').map_or("", |(_, rest)| rest);
-    let only_date = after_hour.is_empty() && upper.bytes().all(|b| b.is_ascii_digit() || b == b'-' || b == b'+');
+    let only_date =
+        after_hour.is_empty() && upper.bytes().all(|b| b.is_ascii_digit() || b == b'-' || b == b'+');
     let named = upper.ends_with(['Z', ')'])
         || ["GMT", "UTC", "ST", "DT"].iter().any(|zone| upper.contains(zone))
         || after_hour.contains(['+', '-']);

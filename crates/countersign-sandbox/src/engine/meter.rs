@@ -18,12 +18,7 @@ pub(super) struct Meter {
 
 impl Meter {
     pub(super) fn new(bound: Duration) -> Self {
-        Self {
-            bound,
-            used: Cell::default(),
-            running_since: Cell::default(),
-            fault: RefCell::default(),
-        }
+        Self { bound, used: Cell::default(), running_since: Cell::default(), fault: RefCell::default() }
     }
 
     /// The script begins to compute.
@@ -61,7 +56,8 @@ impl Meter {
     }
 
     fn spent(&self) -> Duration {
-        let now = self.running_since.get().map_or(Duration::ZERO, |since| thread_time().saturating_sub(since));
+        let now =
+            self.running_since.get().map_or(Duration::ZERO, |since| thread_time().saturating_sub(since));
         self.used.get().saturating_add(now)
     }
 }

@@ -26,12 +26,16 @@ use rquickjs::{Context, Ctx, Function, Object, Persistent, Promise, Runtime, Val
 
 use crate::limits::Limits;
 use host::Host;
-use positions::{LINES_BEFORE, SCRIPT};
+use positions::SCRIPT;
 use randomness::Randomness;
 
 /// How deep the engine's stack may get. Threads of the standard library have 2 MiB; what the host's own functions need
 /// on top of the script's frames must fit beside it.
 const STACK_BYTES: usize = 512 * 1024;
+
+/// What stands around a script, so that it is the body of an async function. `positions` knows how many lines it has.
+const OPEN: &str = "(async function () {\n";
+const CLOSE: &str = "\n})";
 
 /// What the engine may offer. Not among them: weak references, which tell when memory is collected, and clocks.
 type Intrinsics = (
@@ -133,8 +137,7 @@ impl World {
     }
 
     fn start(&mut self, stripped: &Stripped) -> Result<(), ScriptFault> {
-        let source = format!("(async function () {{\n{}\n}})", stripped.code);
-        debug_assert_eq!(LINES_BEFORE, 1);
+        let source = format!("{OPEN}{}{CLOSE}", stripped.code);
         let main = self.context.with(|ctx| {
             let function: rquickjs::Result<Function<'_>> = ctx.eval_with_options(source, options(SCRIPT));
             let function = match function {
@@ -207,7 +210,7 @@ impl World {
             match main.result::<Value<'_>>() {
                 None if self.host.awaits_nothing() => Ok(Some(outcome::stuck())),
                 None => Ok(None),
-                Some(Ok(value)) => outcome::returned(&ctx, &self.host, value, stripped).map(Some),
+                Some(Ok(value)) => outcome::returned(&ctx, &self.host, value).map(Some),
                 Some(Err(_)) => {
                     let reason = ctx.catch();
                     outcome::threw(&ctx, &self.host, &self.prelude, reason, stripped).map(Some)

@@ -21,7 +21,6 @@ pub(super) fn returned<'js>(
     ctx: &Ctx<'js>,
     host: &Host,
     value: Value<'js>,
-    _stripped: &Stripped,
 ) -> Result<ScriptEnd, ScriptFault> {
     match values::returned(ctx, value, &host.limits) {
         Ok(Ok(value)) => Ok(ScriptEnd::Returned(value)),
@@ -38,7 +37,7 @@ pub(super) fn threw<'js>(
     reason: Value<'js>,
     stripped: &Stripped,
 ) -> Result<ScriptEnd, ScriptFault> {
-    failure(ctx, host, prelude, reason, stripped).map(ScriptEnd::Threw).map_err(|error| match error {
+    failure(ctx, prelude, reason, stripped).map(ScriptEnd::Threw).map_err(|error| match error {
         Told::OutOfMemory => out_of_memory(&host.limits),
         Told::Stopped => stopped(ctx, host),
     })
@@ -72,9 +71,7 @@ pub(super) fn stopped(ctx: &Ctx<'_>, host: &Host) -> ScriptFault {
     }
     let error = ctx.catch();
     match display::is_out_of_memory(ctx, &error) {
-        // Without memory not even an error can be made.
         Ok(true) => out_of_memory(&host.limits),
-        Ok(false) if error.is_null() => out_of_memory(&host.limits),
         _ => {
             let shown = display::thrown(ctx, error, MAX_MESSAGE_BYTES);
             crashed(&format!("the engine failed: {}", shown.unwrap_or_default()))
@@ -95,13 +92,14 @@ impl From<rquickjs::Error> for Told {
 
 fn failure<'js>(
     ctx: &Ctx<'js>,
-    _host: &Host,
     prelude: &Prelude,
     reason: Value<'js>,
     stripped: &Stripped,
 ) -> Result<Failure, Told> {
     let brand = display::quiet(ctx, prelude.brand(ctx, &reason))?.flatten();
-    if brand.is_none() && display::is_out_of_memory(ctx, &reason)? {
+    // A script that throws `null` itself has that word in it, spaced as the stripper prints it.
+    let own_null = reason.is_null() && stripped.code.contains("throw null");
+    if brand.is_none() && !own_null && display::is_out_of_memory(ctx, &reason)? {
         return Err(Told::OutOfMemory);
     }
     let place = place(ctx, &reason, stripped)?;
@@ -119,7 +117,6 @@ fn failure<'js>(
 /// Where an error was made. Its stack is read as the script left it.
 fn place<'js>(ctx: &Ctx<'js>, error: &Value<'js>, stripped: &Stripped) -> rquickjs::Result<Option<Place>> {
     let Some(error) = error.as_object().filter(|object| object.is_error()) else { return Ok(None) };
-    let stack = display::quiet(ctx, error.get::<_, Value<'js>>("stack"))?.and_then(Value::into_string);
-    let stack = stack.map(|stack| display::quiet(ctx, stack.to_string())).transpose()?.flatten();
+    let stack = display::field(ctx, error, "stack")?;
     Ok(stack.and_then(|stack| positions::place(&stack, stripped)))
 }

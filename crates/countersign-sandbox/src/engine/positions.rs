@@ -6,8 +6,8 @@ use countersign_kernel::ports::Stripped;
 
 /// The name under which the engine knows the script; it stands in stack traces.
 pub(super) const SCRIPT: &str = "script";
-/// Lines of the wrapper before the script's first.
-pub(super) const LINES_BEFORE: u32 = 1;
+/// Lines before the script's first.
+const LINES_BEFORE: u32 = 1;
 
 /// A place in the source, counted from 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,9 +1,16 @@
-//! What a script finds in its world, and what it does not.
+//! What a script finds in its world, what it does not, and how it ends.
+
+mod bounds;
+mod hostile;
+mod replay;
+mod speed;
+mod world;
 
 use super::*;
 use countersign_core::canonical::Verbatim;
 use countersign_core::event::Failure;
 use countersign_core::time::Timestamp;
+use countersign_kernel::LogLine;
 use countersign_kernel::ports::{Request, Wanted};
 use serde_json::{Value as Json, json};
 
@@ -27,31 +34,44 @@ fn start(source: &str) -> (Engine, Turn) {
     (engine, turn.unwrap())
 }
 
-fn returned(source: &str) -> Json {
-    match start(source).1.end {
+fn value_of(turn: &Turn) -> Json {
+    match &turn.end {
         Some(ScriptEnd::Returned(value)) => value.to_value(),
-        other => panic!("{source} ended with {other:?}"),
+        other => panic!("ended with {other:?}"),
     }
+}
+
+fn failure_of(turn: &Turn) -> Failure {
+    match &turn.end {
+        Some(ScriptEnd::Threw(failure)) => failure.clone(),
+        other => panic!("ended with {other:?}"),
+    }
+}
+
+fn returned(source: &str) -> Json {
+    value_of(&start(source).1)
 }
 
 fn threw(source: &str) -> Failure {
-    match start(source).1.end {
-        Some(ScriptEnd::Threw(failure)) => failure,
-        other => panic!("{source} ended with {other:?}"),
-    }
+    failure_of(&start(source).1)
 }
 
-#[test]
-fn a_script_returns_a_value() {
-    assert_eq!(returned("return 1 + 1"), json!(2));
-    assert_eq!(returned(""), json!(null));
-    assert_eq!(returned("return { a: [1, 'x', null, undefined] }"), json!({ "a": [1, "x", null, null] }));
-    assert_eq!(returned("enum E { A, B = 5, C }\nreturn E.C as number"), json!(6));
+fn done(request: u32, at: u64, value: &Json) -> Completion {
+    let outcome = CallOutcome::Succeeded(Verbatim::of(value).unwrap());
+    Completion { request, at: Timestamp::from_millis(at), outcome }
 }
 
-#[test]
-fn an_error_says_where_in_the_source_it_was_made() {
-    let failure = threw("const a: { x?: { y: number } } = {};\n\n  return a.x!.y;");
-    assert_eq!(failure.code, "script_error");
-    assert_eq!(failure.message, "TypeError: cannot read property 'y' of undefined (line 3, column 10)");
+fn failed(request: u32, at: u64, code: &str, message: &str) -> Completion {
+    let outcome = CallOutcome::Failed(Failure::new(code, message));
+    Completion { request, at: Timestamp::from_millis(at), outcome }
+}
+
+fn paths(requests: &[Request]) -> Vec<String> {
+    requests
+        .iter()
+        .map(|request| match &request.wanted {
+            Wanted::Call { path, args } => format!("{} {path} {}", request.no, args.as_str()),
+            Wanted::Sleep { ms } => format!("{} sleep {ms}", request.no),
+        })
+        .collect()
 }

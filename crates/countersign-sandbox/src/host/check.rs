@@ -4,7 +4,9 @@
 //! gap, its arguments canonical, its values within bounds. Whatever else a child says ends it.
 
 use countersign_core::canonical::Verbatim;
+use countersign_kernel::LogLine;
 use countersign_kernel::ports::{Request, ScriptEnd, ScriptFault, Turn, Wanted};
+use countersign_sdk::MAX_PATH_BYTES;
 
 use crate::frame::MAX_FRAME_BYTES;
 use crate::limits::Limits;
@@ -13,6 +15,9 @@ use crate::worker::session::{cpu_limit, out_of_memory};
 
 /// The longest text of a fault or failure; the rest is cut off.
 const MAX_TEXT_BYTES: usize = countersign_core::bounds::MAX_TEXT_BYTES;
+
+/// The most lines that one turn may log. The engine stops far before.
+const MAX_TURN_LINES: usize = 10_000;
 
 /// Looks at the first frame.
 pub(crate) fn hello(frame: &[u8]) -> Result<Hello, String> {
@@ -63,7 +68,9 @@ impl<'a> Collected<'a> {
         for wire in part.requests {
             self.request(wire.0)?;
         }
-        self.turn.logs.extend(part.logs.into_iter().map(|wire| wire.0));
+        for wire in part.logs {
+            self.line(wire.0)?;
+        }
         self.turn.end = part.end.map(|wire| self.end(wire.0)).transpose()?;
         Ok(part.then)
     }
@@ -80,13 +87,28 @@ impl<'a> Collected<'a> {
         if self.next >= self.limits.calls {
             return Err(format!("more than {} requests", self.limits.calls));
         }
-        if let Wanted::Call { args, .. } = &request.wanted
-            && args.as_str().len() > self.limits.value_bytes
-        {
-            return Err(format!("arguments of more than {} bytes", self.limits.value_bytes));
+        if let Wanted::Call { path, args } = &request.wanted {
+            if path.len() > MAX_PATH_BYTES {
+                return Err(format!("a path of more than {MAX_PATH_BYTES} bytes"));
+            }
+            // That they are canonical was seen when they were read.
+            if args.as_str().len() > self.limits.value_bytes {
+                return Err(format!("arguments of more than {} bytes", self.limits.value_bytes));
+            }
         }
         self.next += 1;
         self.turn.requests.push(request);
+        Ok(())
+    }
+
+    fn line(&mut self, line: LogLine) -> Result<(), String> {
+        if self.turn.logs.len() >= MAX_TURN_LINES {
+            return Err(format!("more than {MAX_TURN_LINES} lines in a turn"));
+        }
+        if line.message.len() > MAX_TEXT_BYTES {
+            return Err(format!("a line of more than {MAX_TEXT_BYTES} bytes"));
+        }
+        self.turn.logs.push(line);
         Ok(())
     }
 

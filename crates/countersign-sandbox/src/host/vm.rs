@@ -194,6 +194,12 @@ impl Talk {
     /// Sends an order and hears the whole answer, under the watchdog's eyes.
     async fn exchange(&mut self, order: &[u8], into: &mut Collected<'_>) -> Result<Answer, Trouble> {
         let Self { orders, replies, decoder, read, watchdog, .. } = self;
+        // A child speaks when it is asked; what lies here already is no answer to what comes now.
+        match replies.try_read(read) {
+            Ok(0) => return Err(Trouble::HungUp),
+            Err(_) if decoder.ahead() == 0 => {}
+            _ => return Err(Trouble::Odd("it spoke without being asked".to_owned())),
+        }
         watchdog.owed();
         let talk = async {
             orders.write_all(order).await.map_err(|_| Trouble::HungUp)?;
@@ -244,24 +250,17 @@ async fn answer(
         let frame = next_frame(replies, decoder, read).await?;
         let bytes = frame.len();
         let reply = check::reply(frame).map_err(Trouble::Odd)?;
-        let answer = match reply {
+        match reply {
             Reply::Part(part) => {
                 parts += 1;
-                match into.take(part, bytes).map_err(Trouble::Odd)? {
-                    Then::More => continue,
-                    Then::Nothing => Answer::Turn,
+                if into.take(part, bytes).map_err(Trouble::Odd)? == Then::Nothing {
+                    return Ok(Answer::Turn);
                 }
             }
-            Reply::Stripped(stripped) if parts == 0 => Answer::Stripped(stripped),
-            Reply::Fault(fault) => Answer::Fault(fault),
+            Reply::Stripped(stripped) if parts == 0 => return Ok(Answer::Stripped(stripped)),
+            Reply::Fault(fault) => return Ok(Answer::Fault(fault)),
             Reply::Stripped(_) => return Err(Trouble::Odd("a source amid a turn".to_owned())),
-        };
-        // It answers one order at a time; what it says beyond that was not asked for.
-        return if decoder.ahead() == 0 {
-            Ok(answer)
-        } else {
-            Err(Trouble::Odd("it said more than it was asked".to_owned()))
-        };
+        }
     }
 }
 

@@ -15,8 +15,7 @@ fn refused(source: &str) -> (String, u32, u32) {
 
 #[test]
 fn types_go_and_meaning_stays() {
-    let stripped =
-        code("interface A { x: number }\nconst a: A = { x: 1 } as A;\nreturn (a satisfies A).x!;");
+    let stripped = code("interface A { x: number }\nconst a: A = { x: 1 } as A;\nreturn (a satisfies A).x!;");
     assert!(!stripped.contains("interface") && !stripped.contains(": A"), "{stripped}");
     assert!(stripped.contains("return a.x"), "{stripped}");
 }
@@ -58,7 +57,9 @@ fn a_position_counts_lines_and_characters_from_1() {
 
 #[test]
 fn what_only_a_second_look_finds_is_refused_too() {
-    for source in ["let a = 1; let a = 2;", "break;", "function f() { await 1 }", "delete x;", "@d class A {}x y"] {
+    for source in
+        ["let a = 1; let a = 2;", "break;", "function f() { await 1 }", "delete x;", "const r = /(/;"]
+    {
         assert!(!refused(source).0.is_empty());
     }
 }

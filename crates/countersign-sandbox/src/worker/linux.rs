@@ -75,15 +75,17 @@ pub(crate) fn bound_resources(bounds: &Bounds) -> Layer {
     let wanted = [
         ("memory", Resource::RLIMIT_AS, bounds.address_bytes),
         ("data", Resource::RLIMIT_DATA, bounds.data_bytes),
-        ("computing time", Resource::RLIMIT_CPU, bounds.cpu_seconds),
         ("file size", Resource::RLIMIT_FSIZE, 0),
     ];
-    let missing: Vec<String> = wanted
+    let mut missing: Vec<String> = wanted
         .into_iter()
         .filter_map(|(name, resource, bound)| {
             lower(resource, bound).err().map(|errno| format!("{name}: {errno}"))
         })
         .collect();
+    if let Err(errno) = bound_computing(bounds.cpu_seconds) {
+        missing.push(format!("computing time: {errno}"));
+    }
     if missing.is_empty() { Layer::Full } else { Layer::Partial(missing.join(", ")) }
 }
 
@@ -96,6 +98,12 @@ pub(crate) fn start_nothing_more() -> Result<(), String> {
 /// Kills this process at the first system call that is not on the list, in whichever thread.
 pub(crate) fn allow_only_what_is_needed() -> Layer {
     syscalls::install().map_or_else(Layer::Absent, |()| Layer::Full)
+}
+
+/// At the soft limit the kernel says why it ends a process (SIGXCPU); at the hard one it does not (SIGKILL).
+fn bound_computing(seconds: u64) -> Result<(), Errno> {
+    let (_, hard) = getrlimit(Resource::RLIMIT_CPU)?;
+    setrlimit(Resource::RLIMIT_CPU, seconds.min(hard), seconds.saturating_add(1).min(hard))
 }
 
 /// Lowers a limit; one that is lower already stays.

@@ -1,6 +1,8 @@
 //! The system calls a child may make once it is sealed: read its orders, write its answers, manage memory, end.
 //!
-//! Promise: everything that is not on this list ends the process at once. Memory can never be made executable.
+//! Promise: everything that is not on this list ends the process at once. Memory can never be made executable. Opening a
+//! file is refused rather than deadly, since the allocator of the C library looks at a setting of the kernel when it gives
+//! back memory, and does without if it may not.
 
 use std::collections::BTreeMap;
 
@@ -38,14 +40,26 @@ const FREE: &[libc::c_long] = &[
     libc::SYS_exit_group,
 ];
 
-/// Installs the filter for all threads of this process.
+/// Refused, and survived.
+const REFUSED: &[libc::c_long] = &[libc::SYS_openat];
+
+/// Installs both filters for all threads of this process. Of two answers the kernel takes the stricter.
 pub(crate) fn install() -> Result<(), String> {
-    let filter = filter().map_err(|error| error.to_string())?;
-    seccompiler::apply_filter_all_threads(&filter).map_err(|error| error.to_string())
+    let filters = refusing().and_then(|first| Ok([first, allowing()?])).map_err(|error| error.to_string())?;
+    filters.iter().try_for_each(|filter| {
+        seccompiler::apply_filter_all_threads(filter).map_err(|error| error.to_string())
+    })
 }
 
-fn filter() -> Result<BpfProgram, BackendError> {
-    let mut rules: BTreeMap<i64, Vec<SeccompRule>> = FREE.iter().map(|call| (*call, vec![])).collect();
+fn refusing() -> Result<BpfProgram, BackendError> {
+    let rules = REFUSED.iter().map(|call| (*call, vec![])).collect();
+    let refusal = SeccompAction::Errno(libc::EACCES.unsigned_abs());
+    SeccompFilter::new(rules, SeccompAction::Allow, refusal, architecture()?).and_then(BpfProgram::try_from)
+}
+
+fn allowing() -> Result<BpfProgram, BackendError> {
+    let listed = FREE.iter().chain(REFUSED);
+    let mut rules: BTreeMap<i64, Vec<SeccompRule>> = listed.map(|call| (*call, vec![])).collect();
     let stdin = rule(&[argument(0, SeccompCmpOp::Eq, 0)?])?;
     rules.insert(libc::SYS_read, vec![stdin]);
     let stdout = rule(&[argument(0, SeccompCmpOp::Eq, 1)?])?;
@@ -58,9 +72,12 @@ fn filter() -> Result<BpfProgram, BackendError> {
     // abort() signals itself, and nobody else.
     let own = argument(0, SeccompCmpOp::Eq, u64::from(std::process::id()))?;
     rules.insert(libc::SYS_tgkill, vec![rule(&[own])?]);
-    let architecture = TargetArch::try_from(std::env::consts::ARCH)?;
-    let filter = SeccompFilter::new(rules, SeccompAction::KillProcess, SeccompAction::Allow, architecture)?;
-    BpfProgram::try_from(filter)
+    let deadly = SeccompAction::KillProcess;
+    SeccompFilter::new(rules, deadly, SeccompAction::Allow, architecture()?).and_then(BpfProgram::try_from)
+}
+
+fn architecture() -> Result<TargetArch, BackendError> {
+    TargetArch::try_from(std::env::consts::ARCH)
 }
 
 fn rule(conditions: &[SeccompCondition]) -> Result<SeccompRule, BackendError> {

@@ -1,0 +1,224 @@
+//! Children end when they should, whoever ends first, and leave nothing behind.
+
+use std::io::{BufRead, BufReader};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use countersign_kernel::ports::{ScriptFault, ScriptHost, Vm};
+use countersign_sandbox::ChildHost;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use serde_json::json;
+
+use super::scene::{answer, assert_crashed, children_of, returned, run, start, until};
+
+/// These look at all processes of this one, so each runs in a process of its own: the test program again, with one test.
+#[track_caller]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a look at one's own children takes a process that has no others"
+)]
+fn alone(test: &str, body: impl AsyncFnOnce(u32)) {
+    const MARK: &str = "COUNTERSIGN_ALONE";
+    if std::env::var(MARK).is_ok() {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        return runtime.block_on(body(std::process::id()));
+    }
+    let name = format!("lifetime::{test}");
+    let output = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", &name, "--nocapture"])
+        .env(MARK, "1")
+        .output()
+        .unwrap();
+    let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success() && out.contains("1 passed"), "{out}\n{err}");
+}
+
+fn cold_host() -> ChildHost {
+    super::scene::cold_host()
+}
+
+async fn one(me: u32, host: &ChildHost) -> (Box<dyn Vm>, Pid) {
+    let vm = host.open().await.unwrap();
+    let children = children_of(me);
+    assert_eq!(children.len(), 1, "{children:?}");
+    (vm, Pid::from_raw(i32::try_from(children[0].0).unwrap()))
+}
+
+async fn stop(me: u32, pid: Pid) {
+    kill(pid, Signal::SIGSTOP).unwrap();
+    until("it stands still", || children_of(me).iter().all(|(_, state)| *state == 'T')).await;
+}
+
+#[test]
+fn a_child_that_is_killed_mid_turn_is_a_crash_and_the_next_script_runs() {
+    alone("a_child_that_is_killed_mid_turn_is_a_crash_and_the_next_script_runs", async |me| {
+        let host = cold_host();
+        for signal in [Signal::SIGKILL, Signal::SIGABRT, Signal::SIGTRAP] {
+            let (mut vm, pid) = one(me, &host).await;
+            let killer = async {
+                tokio::time::sleep(Duration::from_millis(100)).await;
+                kill(pid, signal).unwrap();
+            };
+            let (outcome, ()) = tokio::join!(start(&mut vm, "for (;;) {}"), killer);
+            assert_crashed(outcome, signal.as_str());
+            until("it is collected", || children_of(me).is_empty()).await;
+            assert_eq!(returned(&run(&host, "return 1").await.unwrap()), json!(1));
+            until("it is collected", || children_of(me).is_empty()).await;
+        }
+    });
+}
+
+#[test]
+fn a_child_that_died_while_its_script_waited_is_a_crash() {
+    alone("a_child_that_died_while_its_script_waited_is_a_crash", async |me| {
+        let host = cold_host();
+        let (mut vm, pid) = one(me, &host).await;
+        start(&mut vm, "return await tools.a.b({})").await.unwrap();
+        kill(pid, Signal::SIGKILL).unwrap();
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        assert_crashed(vm.deliver(vec![answer(0, &json!(1))]).await, "SIGKILL");
+    });
+}
+
+#[test]
+fn a_child_that_is_stopped_is_ended_at_the_stall_bound() {
+    alone("a_child_that_is_stopped_is_ended_at_the_stall_bound", async |me| {
+        let host = cold_host();
+        let (mut vm, pid) = one(me, &host).await;
+        stop(me, pid).await;
+        tokio::time::pause();
+        let large: Vec<_> = (0..3).map(|no| answer(no, &json!("x".repeat(900_000)))).collect();
+        assert_crashed(vm.deliver(large).await, "neither answered nor computed for 30 s");
+        tokio::time::resume();
+        until("it is collected", || children_of(me).is_empty()).await;
+    });
+}
+
+#[test]
+fn a_child_that_is_stopped_for_a_while_goes_on() {
+    alone("a_child_that_is_stopped_for_a_while_goes_on", async |me| {
+        let host = cold_host();
+        let (mut vm, pid) = one(me, &host).await;
+        start(&mut vm, "return await tools.a.b({})").await.unwrap();
+        stop(me, pid).await;
+        let go_on = async {
+            tokio::time::sleep(Duration::from_millis(500)).await;
+            kill(pid, Signal::SIGCONT)
+        };
+        let (turn, went_on) = tokio::join!(vm.deliver(vec![answer(0, &json!(5))]), go_on);
+        assert_eq!(returned(&turn.unwrap()), json!(5));
+        went_on.unwrap();
+    });
+}
+
+#[test]
+fn dropping_a_vm_or_a_call_of_it_ends_the_child() {
+    alone("dropping_a_vm_or_a_call_of_it_ends_the_child", async |me| {
+        let host = cold_host();
+        let (vm, _) = one(me, &host).await;
+        drop(vm);
+        until("it is collected", || children_of(me).is_empty()).await;
+        let (mut vm, _) = one(me, &host).await;
+        let endless = tokio::time::timeout(Duration::from_millis(50), start(&mut vm, "for (;;) {}")).await;
+        assert!(endless.is_err());
+        until("it is collected", || children_of(me).is_empty()).await;
+        assert_crashed(vm.deliver(vec![]).await, "has ended already");
+    });
+}
+
+#[test]
+fn two_hundred_vms_opened_and_dropped_leave_nothing() {
+    alone("two_hundred_vms_opened_and_dropped_leave_nothing", async |me| {
+        let host = super::scene::host();
+        for round in 0..200_u32 {
+            let mut vm = host.open().await.unwrap();
+            match round % 3 {
+                0 => drop(vm),
+                1 => assert_eq!(returned(&start(&mut vm, "return 1").await.unwrap()), json!(1)),
+                _ => assert_eq!(start(&mut vm, "await tools.a.b({})").await.unwrap().requests.len(), 1),
+            }
+        }
+        until("only those ahead are left", || {
+            let children = children_of(me);
+            children.len() == 2 && children.iter().all(|(_, state)| *state != 'Z')
+        })
+        .await;
+        drop(host);
+        until("nothing is left", || children_of(me).is_empty()).await;
+        let threads = || std::fs::read_dir("/proc/self/task").unwrap().count();
+        until("its threads are gone", || threads() <= 2).await;
+    });
+}
+
+#[test]
+fn a_dead_child_ahead_is_replaced() {
+    alone("a_dead_child_ahead_is_replaced", async |me| {
+        let host = super::scene::host();
+        until("two are ahead", || children_of(me).len() == 2).await;
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        for (pid, _) in children_of(me) {
+            kill(Pid::from_raw(i32::try_from(pid).unwrap()), Signal::SIGKILL).unwrap();
+        }
+        until("they are dead", || children_of(me).iter().all(|(_, state)| *state == 'Z')).await;
+        // A process can be collected once its last thread is gone, which may be later than its first.
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        assert_eq!(returned(&run(&host, "return 3").await.unwrap()), json!(3));
+        until("two are ahead again", || {
+            let children = children_of(me);
+            children.len() == 2 && children.iter().all(|(_, state)| *state != 'Z')
+        })
+        .await;
+    });
+}
+
+#[test]
+fn a_vm_may_outlive_its_host() {
+    alone("a_vm_may_outlive_its_host", async |me| {
+        let host = cold_host();
+        let (mut vm, _) = one(me, &host).await;
+        drop(host);
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        assert_eq!(returned(&start(&mut vm, "return 4").await.unwrap()), json!(4));
+        drop(vm);
+        until("nothing is left", || children_of(me).is_empty()).await;
+    });
+}
+
+#[tokio::test]
+#[expect(clippy::disallowed_methods, reason = "a host that is killed is a process")]
+async fn killing_the_host_takes_its_children_along() {
+    let mut host = Command::new(env!("CARGO_BIN_EXE_countersign-sandbox-probe"))
+        .args(["host", env!("CARGO_BIN_EXE_countersign-sandbox-worker")])
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut line = String::new();
+    BufReader::new(host.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    assert_eq!(line, "open\n");
+    let pid = host.id();
+    until("there are three", || children_of(pid).len() == 3).await;
+    // Stopped ones would never see that their input ended.
+    let children = children_of(pid);
+    for (child, _) in &children {
+        kill(Pid::from_raw(i32::try_from(*child).unwrap()), Signal::SIGSTOP).unwrap();
+    }
+    host.kill().unwrap();
+    host.wait().unwrap();
+    until("they are gone", || {
+        children.iter().all(|(child, _)| {
+            let stat = std::fs::read_to_string(format!("/proc/{child}/stat")).unwrap_or_default();
+            stat.is_empty() || stat.contains(") Z ")
+        })
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_script_that_ended_is_not_run_again() {
+    let host = cold_host();
+    let mut vm = host.open().await.unwrap();
+    assert_eq!(start(&mut vm, "for (;;) {}").await, Err(ScriptFault::CpuLimit { bound_ms: 300 }));
+    assert_crashed(start(&mut vm, "return 1").await, "has ended already");
+}
