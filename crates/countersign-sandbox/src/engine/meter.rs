@@ -62,7 +62,8 @@ impl Meter {
     }
 }
 
-fn thread_time() -> Duration {
+/// The computing time of this thread so far.
+pub(super) fn thread_time() -> Duration {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     let seconds = u64::try_from(time.tv_sec).unwrap_or_default();
     let nanoseconds = u32::try_from(time.tv_nsec).unwrap_or_default();

@@ -62,7 +62,7 @@ impl ChildOptions {
 
 /// Gives each script a process of its own, which is never used again.
 ///
-/// It needs a Tokio runtime with I/O and time. Dropping it ends the children that wait for a script; those in use go on.
+/// It needs a Tokio runtime with I/O and time that passes: under a paused clock a child seems to stall. Dropping it ends the children that wait for a script; those in use go on.
 pub struct ChildHost {
     options: Arc<ChildOptions>,
     pool: Arc<Pool>,

@@ -139,7 +139,7 @@ impl Bounds {
             address_bytes: bytes(ADDRESS_HEADROOM_BYTES),
             data_bytes: bytes(DATA_HEADROOM_BYTES),
             // Whole seconds are all the kernel takes: the limit rounded up, and one more, so that it is the last to act.
-            cpu_seconds: limits.cpu.as_secs().saturating_add(u64::from(limits.cpu.subsec_nanos() > 0)) + 1,
+            cpu_seconds: limits.cpu.as_secs().saturating_add(1 + u64::from(limits.cpu.subsec_nanos() > 0)),
         }
     }
 }

@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use countersign_kernel::ports::{ScriptFault, ScriptHost, Vm};
 use countersign_sandbox::ChildHost;
+use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::signal::{Signal, kill};
+use nix::sys::time::TimeValLike;
 use nix::unistd::Pid;
 use serde_json::json;
 
@@ -109,6 +111,19 @@ fn a_child_that_is_stopped_for_a_while_goes_on() {
         let (turn, went_on) = tokio::join!(vm.deliver(vec![answer(0, &json!(5))]), go_on);
         assert_eq!(returned(&turn.unwrap()), json!(5));
         went_on.unwrap();
+    });
+}
+
+#[test]
+fn the_watchdog_ends_what_evades_the_engine_long_before_the_kernel_would() {
+    alone("the_watchdog_ends_what_evades_the_engine_long_before_the_kernel_would", async |_| {
+        let evasive = "const a = []; a.length = 2 ** 32 - 1; a.join(); return 1";
+        let outcome = run(&cold_host(), evasive).await;
+        assert_eq!(outcome, Err(ScriptFault::CpuLimit { bound_ms: 300 }));
+        // The kernel's own bound is whole seconds, two here.
+        let used = getrusage(UsageWho::RUSAGE_CHILDREN).unwrap().user_time();
+        assert!(used.num_milliseconds() < 1_000, "{used}");
+        assert!(used.num_milliseconds() >= 300, "{used}");
     });
 }
 
