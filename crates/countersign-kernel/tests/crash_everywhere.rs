@@ -22,8 +22,12 @@ fn checked(scenario: &Scenario) -> Report {
 #[test]
 fn an_approved_call_runs_at_most_once_and_is_never_lost() {
     let what = json!({ "what": "x" });
-    let report =
-        checked(&Scenario { calls: vec![("lab.destroy_each", what)], person: always_yes, effects: 1, ..Scenario::default() });
+    let report = checked(&Scenario {
+        calls: vec![("lab.destroy_each", what)],
+        person: always_yes,
+        effects: 1,
+        ..Scenario::default()
+    });
     assert!(report.doubts > 0, "some crash must leave a doubt, or the harness crashes nowhere that matters");
 }
 
@@ -31,13 +35,23 @@ fn an_approved_call_runs_at_most_once_and_is_never_lost() {
 fn a_denied_call_never_runs() {
     let what = json!({ "what": "x" });
     let deny: fn(&ElicitationRow) -> Option<Answer> = |_| Some(Answer::Deny);
-    checked(&Scenario { calls: vec![("lab.destroy", what)], person: deny, effects: 0, ..Scenario::default() });
+    checked(&Scenario {
+        calls: vec![("lab.destroy", what)],
+        person: deny,
+        effects: 0,
+        ..Scenario::default()
+    });
 }
 
 #[test]
 fn an_expired_call_never_runs() {
     let what = json!({ "what": "x" });
-    checked(&Scenario { calls: vec![("lab.destroy", what)], person: |_| None, effects: 0, ..Scenario::default() });
+    checked(&Scenario {
+        calls: vec![("lab.destroy", what)],
+        person: |_| None,
+        effects: 0,
+        ..Scenario::default()
+    });
 }
 
 #[test]
@@ -49,19 +63,34 @@ fn a_form_asked_by_a_handler_is_answered_once() {
 #[test]
 fn an_approval_asked_by_a_handler_lets_it_past_at_most_once() {
     let amount = json!({ "amount": 20_000 });
-    let report = checked(&Scenario { calls: vec![("lab.transfer", amount)], person: always_yes, effects: 1, ..Scenario::default() });
+    let report = checked(&Scenario {
+        calls: vec![("lab.transfer", amount)],
+        person: always_yes,
+        effects: 1,
+        ..Scenario::default()
+    });
     assert!(report.doubts > 0);
 }
 
 #[test]
 fn recorded_steps_are_not_repeated() {
     let what = json!({ "what": "x" });
-    checked(&Scenario { calls: vec![("lab.steps", what)], person: always_yes, effects: 2, ..Scenario::default() });
+    checked(&Scenario {
+        calls: vec![("lab.steps", what)],
+        person: always_yes,
+        effects: 2,
+        ..Scenario::default()
+    });
 }
 
 #[test]
 fn two_questions_at_once_are_each_answered_once() {
-    let report = checked(&Scenario { calls: vec![("lab.two", json!({}))], person: always_yes, effects: 1, ..Scenario::default() });
+    let report = checked(&Scenario {
+        calls: vec![("lab.two", json!({}))],
+        person: always_yes,
+        effects: 1,
+        ..Scenario::default()
+    });
     assert!(report.doubts > 0);
 }
 

@@ -269,6 +269,7 @@ enum WireFault {
     CpuLimit { bound_ms: u64 },
     TooManyCalls { bound: u32 },
     ValueTooLarge { bound: usize },
+    NotAsked { request: u32 },
     Crashed { cause: String },
     Unavailable { cause: String },
 }

@@ -187,8 +187,11 @@ async fn agent_calls(gateway: &Gateway, history: &History, scenario: &Scenario) 
             history.told(&result);
         }
     });
-    futures_util::future::join(futures_util::future::join_all(calls), futures_util::future::join_all(scripts))
-        .await;
+    futures_util::future::join(
+        futures_util::future::join_all(calls),
+        futures_util::future::join_all(scripts),
+    )
+    .await;
 }
 
 async fn person_answers(gateway: &Gateway, history: &History, scenario: &Scenario) {

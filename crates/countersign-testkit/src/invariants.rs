@@ -150,9 +150,10 @@ impl Found {
         }
         for ((key, tool, what), times) in counts {
             // A handler's key is its execution and the number of its call.
-            let Some((id, call)) = key.rsplit_once('.').and_then(|(id, call)| {
-                Some((id.parse::<ExecutionId>().ok()?, CallNo(call.parse().ok()?)))
-            }) else {
+            let Some((id, call)) = key
+                .rsplit_once('.')
+                .and_then(|(id, call)| Some((id.parse::<ExecutionId>().ok()?, CallNo(call.parse().ok()?))))
+            else {
                 continue;
             };
             let journal = journals.get(&id).map(|journal| of_call(journal, call)).unwrap_or_default();

@@ -155,8 +155,7 @@ impl World {
 
     fn complete(&mut self, completion: &Completion) -> Result<(), ScriptFault> {
         if !self.host.complete(completion.request) {
-            let cause = format!("request {} was completed, for which nothing waits", completion.request);
-            return Err(ScriptFault::Crashed { cause });
+            return Err(ScriptFault::NotAsked { request: completion.request });
         }
         if self.state() != PromiseState::Pending {
             return Ok(());

@@ -46,7 +46,7 @@ pub(super) fn threw<'js>(
 /// The script waits for a promise that only it could settle, and nothing of it will ever run again.
 pub(super) fn stuck() -> ScriptEnd {
     let message = "the script waits for a promise that nothing will ever settle";
-    ScriptEnd::Threw(Failure::new(SCRIPT_ERROR, message))
+    ScriptEnd::Threw(Failure::new("script_stuck", message))
 }
 
 /// The engine does not take the code, though the stripper did.

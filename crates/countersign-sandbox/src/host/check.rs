@@ -145,6 +145,7 @@ pub(crate) fn fault(said: ScriptFault, limits: &Limits) -> ScriptFault {
         ScriptFault::CpuLimit { .. } => cpu_limit(limits),
         ScriptFault::TooManyCalls { .. } => ScriptFault::TooManyCalls { bound: limits.calls },
         ScriptFault::ValueTooLarge { .. } => ScriptFault::ValueTooLarge { bound: limits.value_bytes },
+        ScriptFault::NotAsked { request } => ScriptFault::NotAsked { request },
         // Whether there is a sandbox to be had is not a sandbox's to say.
         ScriptFault::Crashed { mut cause } | ScriptFault::Unavailable { mut cause } => {
             cut(&mut cause);

@@ -28,7 +28,8 @@ fn a_source_at_its_bound_runs_and_one_byte_more_is_refused() {
 #[test]
 fn one_call_more_than_it_may_make_ends_a_script() {
     world(1).life(async |gateway| {
-        let source = "for (let i = 0; i < 10001; i++) tools.lab.read({ what: 'x' }).catch(() => {}); return 1;";
+        let source =
+            "for (let i = 0; i < 10001; i++) tools.lab.read({ what: 'x' }).catch(() => {}); return 1;";
         assert_eq!(failure(&gateway, source).await, "too_many_calls");
     });
 }

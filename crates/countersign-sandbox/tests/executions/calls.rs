@@ -4,12 +4,14 @@ use std::time::Duration;
 
 use countersign_core::event::EventBody;
 use countersign_core::execution::Status;
-use countersign_kernel::{Answer, CallError, HookCall, HookError, HookVerdict, Patience, PreHook, RunRequest};
+use countersign_kernel::{
+    Answer, CallError, HookCall, HookError, HookVerdict, Patience, PreHook, RunRequest,
+};
 use countersign_testkit::faulty_store::Faults;
 use countersign_testkit::world::{InTests as _, World, agent, ann, script, session, yes};
 use serde_json::{Value, json};
 
-use crate::fixture::{started, through, world};
+use crate::fixture::{by_call, started, through, world};
 
 async fn value_of(gateway: &countersign_kernel::Gateway, source: &str) -> Value {
     let result = gateway.runs(source).await;
@@ -20,18 +22,22 @@ async fn value_of(gateway: &countersign_kernel::Gateway, source: &str) -> Value 
 #[test]
 fn a_script_of_safe_calls_writes_nothing_before_it_ends() {
     let faults = Faults::none();
-    world(1).life_on(&faults, |builder| builder, async |gateway| {
-        let before = faults.commits();
-        let source = r#"
+    world(1).life_on(
+        &faults,
+        |builder| builder,
+        async |gateway| {
+            let before = faults.commits();
+            let source = r#"
             const seen = [];
             for (let i = 0; i < 20; i++) seen.push((await tools.lab.read({ what: String(i) })).what);
             await sleep(5);
             return seen.length;"#;
-        let running = gateway.run(script(source));
-        assert_eq!(running.await.unwrap().value, Some(json!(20)));
-        tokio::time::sleep(Duration::from_secs(1)).await;
-        assert_eq!(faults.commits() - before, 1, "one write, at the end");
-    });
+            let running = gateway.run(script(source));
+            assert_eq!(running.await.unwrap().value, Some(json!(20)));
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            assert_eq!(faults.commits() - before, 1, "one write, at the end");
+        },
+    );
 }
 
 #[test]
@@ -46,7 +52,10 @@ fn a_denied_call_throws_an_error_that_the_script_may_catch_and_go_on_from() {
             }"#;
         let result = through(&gateway, source, &Answer::Deny).await;
         let value = result.value.unwrap();
-        assert_eq!((&value["code"], &value["name"], &value["after"]), (&json!("denied"), &json!("ToolError"), &json!("after")));
+        assert_eq!(
+            (&value["code"], &value["name"], &value["after"]),
+            (&json!("denied"), &json!("ToolError"), &json!("after"))
+        );
         assert!(world.ledger.effects().is_empty());
     });
 }
@@ -109,7 +118,7 @@ fn several_calls_wait_at_once_and_are_decided_in_any_order() {
             return all.map((one) => one.status === "fulfilled" ? "done" : one.reason.code);"#;
         let result = gateway.runs(source).await;
         let open = loop {
-            let open = gateway.open().await;
+            let open = by_call(gateway.open().await);
             if open.len() == 3 {
                 break open;
             }
@@ -207,7 +216,8 @@ fn a_promise_that_nothing_will_settle_is_an_error_and_not_a_wait_for_ever() {
 fn what_a_script_logs_is_kept_with_its_result() {
     let world = world(1);
     let done = world.life(async |gateway| {
-        let source = r#"console.log("one", { a: 1 }); await tools.lab.destroy({ what: "x" }); console.error("two");"#;
+        let source =
+            r#"console.log("one", { a: 1 }); await tools.lab.destroy({ what: "x" }); console.error("two");"#;
         let result = through(&gateway, source, &yes()).await;
         let lines: Vec<String> = result.logs.iter().map(|l| format!("{:?} {}", l.level, l.message)).collect();
         assert_eq!(lines.len(), 2, "{lines:?}");
@@ -243,7 +253,10 @@ fn an_error_says_where_in_the_typescript_it_happened() {
 fn the_same_key_is_the_same_script() {
     let world = world(1);
     world.life(async |gateway| {
-        let request = || RunRequest { key: Some("k1".into()), ..script("return await tools.lab.destroy({ what: 'x' });") };
+        let request = || RunRequest {
+            key: Some("k1".into()),
+            ..script("return await tools.lab.destroy({ what: 'x' });")
+        };
         let first = gateway.run(request()).await.unwrap();
         let second = gateway.run(request()).await.unwrap();
         assert_eq!(first.execution, second.execution);
@@ -339,7 +352,10 @@ fn a_script_is_cancelled_while_it_sleeps_or_computes_nothing() {
     world(1).life(async |gateway| {
         let patience = Patience::AtMost(Duration::from_millis(10));
         let told = gateway.run(RunRequest { patience, ..script("await sleep(1e6);") }).await.unwrap();
-        assert_eq!(gateway.cancel(told.execution, &agent(), "enough").await.unwrap().status, Status::Cancelled);
+        assert_eq!(
+            gateway.cancel(told.execution, &agent(), "enough").await.unwrap().status,
+            Status::Cancelled
+        );
         tokio::time::sleep(Duration::from_secs(1)).await;
         assert_eq!(gateway.live(), 0);
     });
@@ -390,7 +406,8 @@ fn another_principals_session_is_not_a_scripts_to_run_in() {
 #[test]
 fn the_journal_holds_the_stripped_code_with_its_digest() {
     world(1).life(async |gateway| {
-        let result = gateway.runs("const a: number = 1; return await tools.lab.read({ what: String(a) });").await;
+        let result =
+            gateway.runs("const a: number = 1; return await tools.lab.read({ what: String(a) });").await;
         tokio::time::sleep(Duration::from_secs(1)).await;
         let journal = gateway.journal(result.execution).await.unwrap();
         let EventBody::Started(started) = &journal[0].body else { panic!("a journal begins with Started") };

@@ -7,8 +7,13 @@ use countersign_testkit::world::yes;
 
 use crate::fixture::host;
 
-fn checked(scripts: Vec<&'static str>, person: fn(&ElicitationRow) -> Option<Answer>, effects: usize) -> Report {
-    let report = everywhere(&Scenario { scripts, host: Some(host()), person, effects, ..Scenario::default() });
+fn checked(
+    scripts: Vec<&'static str>,
+    person: fn(&ElicitationRow) -> Option<Answer>,
+    effects: usize,
+) -> Report {
+    let report =
+        everywhere(&Scenario { scripts, host: Some(host()), person, effects, ..Scenario::default() });
     println!("{} runs, {} left a doubt", report.runs, report.doubts);
     let found: Vec<_> = report.violations.iter().take(10).collect();
     assert!(found.is_empty(), "{} violations, the first: {found:#?}", report.violations.len());

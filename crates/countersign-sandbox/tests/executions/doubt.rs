@@ -11,7 +11,7 @@ use countersign_testkit::ledger::CrashAt;
 use countersign_testkit::world::{InTests as _, World, ann, yes};
 use serde_json::json;
 
-use crate::fixture::world;
+use crate::fixture::{by_call, world};
 
 const SOURCE: &str = r#"
     await tools.lab.read({ what: "before" });
@@ -69,7 +69,11 @@ fn settled_as_retry_it_runs_once_more_and_the_script_goes_on() {
     world.life(async |gateway| {
         let end = settled(&gateway, &paused, Settlement::Retry).await;
         assert_eq!(end.value, Some(json!({ "made": { "done": true }, "after": "after" })));
-        assert_eq!(world.ledger.effects().len(), 2, "once before the crash, once more because a person said so");
+        assert_eq!(
+            world.ledger.effects().len(),
+            2,
+            "once before the crash, once more because a person said so"
+        );
     });
 }
 
@@ -85,7 +89,7 @@ fn a_script_in_doubt_starts_nothing_else_although_it_is_approved() {
     let paused = world.life(async |gateway| {
         let paused = gateway.runs(source).await;
         tokio::time::sleep(Duration::from_millis(50)).await;
-        let open = gateway.open().await;
+        let open = by_call(gateway.open().await);
         let target = countersign_kernel::Target::Elicitation(open[0].elicitation.id);
         gateway.decide(countersign_testkit::world::says(ann(), target, yes())).await.unwrap();
         world.ledger.crashed().await;

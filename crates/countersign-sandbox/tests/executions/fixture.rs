@@ -5,7 +5,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use countersign_core::event::{Event, EventBody};
 use countersign_kernel::ports::{
-    Completion, Program, ScriptFault, ScriptHost, Stripped, Turn, Vm,
+    Completion, ElicitationRow, Program, ScriptFault, ScriptHost, Stripped, Turn, Vm,
 };
 use countersign_kernel::{Answer, ExecutionResult, Gateway};
 use countersign_sandbox::{InProcessHost, Limits};
@@ -54,7 +54,8 @@ pub(crate) async fn through(gateway: &Gateway, source: &str, answer: &Answer) ->
     while result.paused().is_some() {
         for pending in result.pending.clone() {
             let target = countersign_kernel::Target::Elicitation(pending.elicitation.id);
-            let says = countersign_testkit::world::says(countersign_testkit::world::ann(), target, answer.clone());
+            let says =
+                countersign_testkit::world::says(countersign_testkit::world::ann(), target, answer.clone());
             gateway.decide(says).await.unwrap();
         }
         let waited = gateway.wait(result.execution, countersign_kernel::Patience::UntilPaused).await;
@@ -63,7 +64,13 @@ pub(crate) async fn through(gateway: &Gateway, source: &str, answer: &Answer) ->
     result
 }
 
-/// The paths of the calls that started, in order.
+/// Questions in the order of their calls: those of one moment come in no order of their own.
+pub(crate) fn by_call(mut open: Vec<ElicitationRow>) -> Vec<ElicitationRow> {
+    open.sort_by_key(|row| row.elicitation.call);
+    open
+}
+
+/// The numbers of the calls that were let run, in order.
 pub(crate) fn started(journal: &[Event]) -> Vec<u32> {
     let started = journal.iter().filter_map(|event| match &event.body {
         EventBody::CallStarted { call, .. } => Some(call.0),

@@ -33,7 +33,10 @@ fn step_2_the_call_comes_to_the_gate_with_its_arguments() {
     paused_world().life(async |gateway| {
         let result = gateway.runs(CREATE).await;
         let asked = &result.paused().unwrap().elicitation;
-        assert_eq!((asked.tool.as_str(), asked.args.to_value()), ("lab.destroy", json!({ "what": "issue 7" })));
+        assert_eq!(
+            (asked.tool.as_str(), asked.args.to_value()),
+            ("lab.destroy", json!({ "what": "issue 7" }))
+        );
     });
 }
 

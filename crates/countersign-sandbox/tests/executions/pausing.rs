@@ -108,7 +108,8 @@ fn a_closing_gateway_leaves_a_script_where_it_is_and_the_next_takes_it_up() {
     let source = "const a = await tools.lab.read({ what: 'a' }); await sleep(5000); return a.what;";
     let told = world.life(async |gateway| {
         let patience = Patience::AtMost(Duration::from_secs(1));
-        let request = countersign_kernel::RunRequest { patience, ..countersign_testkit::world::script(source) };
+        let request =
+            countersign_kernel::RunRequest { patience, ..countersign_testkit::world::script(source) };
         let told = gateway.run(request).await.unwrap();
         gateway.close(Duration::from_secs(5)).await;
         assert_eq!(gateway.live(), 0);

@@ -54,7 +54,8 @@ pub(super) fn text(argument: &str) -> Result<String, Problem> {
     if argument == "-" {
         return read(io::stdin().lock(), "standard input");
     }
-    let file = File::open(argument).map_err(|e| Problem::usage(format!("{argument} cannot be opened: {e}")))?;
+    let file =
+        File::open(argument).map_err(|e| Problem::usage(format!("{argument} cannot be opened: {e}")))?;
     read(file, argument)
 }
 

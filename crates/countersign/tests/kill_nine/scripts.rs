@@ -143,7 +143,12 @@ struct Script {
 
 impl Script {
     fn new(n: u64) -> Self {
-        Self { key: format!("script-{n}"), execution: String::new(), looked: BTreeMap::new(), value: Value::Null }
+        Self {
+            key: format!("script-{n}"),
+            execution: String::new(),
+            looked: BTreeMap::new(),
+            value: Value::Null,
+        }
     }
 
     /// Brings it on by one decision.
@@ -203,7 +208,8 @@ impl Process {
 fn settle_truthfully(process: &mut Process, folder: &Path, told: &Value) {
     let execution = text(&told["execution"]);
     let calls = told["calls"].as_array().cloned().unwrap_or_default();
-    let (no, call) = calls.iter().enumerate().find(|(_, call)| call["status"] == "in_doubt").expect("a doubt");
+    let (no, call) =
+        calls.iter().enumerate().find(|(_, call)| call["status"] == "in_doubt").expect("a doubt");
     let n = call["args"]["n"].as_i64().expect("a number");
     let happened = count(&folder.join("ledger.txt"), &execution).contains_key(&n);
     let settle = if happened {
