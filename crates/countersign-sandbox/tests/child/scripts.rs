@@ -127,6 +127,13 @@ async fn a_script_that_takes_too_much_memory_is_told_so() {
 }
 
 #[tokio::test]
+async fn a_child_that_the_kernel_refuses_memory_died_of_that_and_of_nothing_else() {
+    let host = probe(&["starves", &super::scene::hello()]);
+    let mut vm = host.open().await.unwrap();
+    assert_eq!(vm.strip("return 1").await, Err(ScriptFault::OutOfMemory { bound_mib: 64 }));
+}
+
+#[tokio::test]
 async fn a_child_is_given_no_environment_and_no_folder() {
     let host = probe(&["shows itself", &super::scene::hello()]);
     let mut vm = host.open().await.unwrap();

@@ -4,6 +4,7 @@
 //! `says <hello> <reply>… <limits>`: answers every order with these frames, whatever they hold.
 //! `writes <length> <bytes> <limits>`: greets, then answers an order with that length prefix and so many bytes.
 //! `stays silent <limits>`: never says a word. `shows itself <hello> <limits>`: answers with all that it was started with.
+//! `starves <hello> <limits>`: isolates itself, then takes more memory than it may when it is asked for something.
 //! `host <worker>`: a host with an open VM and children ahead, until somebody kills it.
 
 use std::io::{Read, Write};
@@ -19,6 +20,7 @@ fn main() -> ExitCode {
         ["says", hello, replies @ .., _limits] => says(hello, replies),
         ["writes", hello, length, bytes, _limits] => writes(hello, length, bytes),
         ["stays", "silent", _limits] => stay_silent(),
+        ["starves", hello, limits] => starve(hello, limits),
         ["shows itself", hello, _limits] => show_itself(hello),
         ["host", worker] => host(worker),
         _ => return ExitCode::from(64),
@@ -134,6 +136,14 @@ fn writes(hello: &str, length: &str, bytes: &str) -> std::io::Result<()> {
 fn stay_silent() -> std::io::Result<()> {
     while read_frame()? {}
     Ok(())
+}
+
+fn starve(hello: &str, limits: &str) -> std::io::Result<()> {
+    isolate_but(&serde_json::from_str(limits)?, None);
+    write_frame(hello)?;
+    read_frame()?;
+    let taken = vec![1_u8; 1 << 30];
+    write_frame(&std::hint::black_box(taken).len().to_string())
 }
 
 fn show_itself(hello: &str) -> std::io::Result<()> {
