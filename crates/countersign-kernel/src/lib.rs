@@ -13,6 +13,7 @@ mod backoff;
 mod cancel;
 mod catalog;
 mod decide;
+mod declarations;
 mod drive;
 mod engine;
 mod error;
@@ -38,6 +39,7 @@ mod wait;
 
 pub use catalog::{Catalog, CatalogTool};
 pub use decide::{Answer, Decide, Receipt, Target};
+pub use declarations::declarations;
 pub use engine::{ElicitationEngine, GateError, Passage};
 pub use error::{CallError, CancelError, DecideError, GatewayError, SettleError};
 pub use events::{GatewayEvent, GatewayEventKind};
