@@ -267,6 +267,20 @@ fn a_name_means_one_type_and_a_type_of_several_tools_one_name() {
 }
 
 #[test]
+fn definitions_that_look_alike_and_refer_to_different_ones_stay_apart() {
+    let with = |leaf: &str| {
+        let link = |to: &str| json!({ "required": ["n"], "properties": { "n": { "$ref": format!("#/$defs/{to}") } } });
+        json!({ "prefixItems": [{ "$ref": "#/$defs/A" }, { "$ref": "#/$defs/A" }],
+            "$defs": { "A": link("B"), "B": link("C"), "C": { "required": [leaf] } } })
+    };
+    let (one, two) = (with("x"), with("y"));
+    let text = text_of([entry("a.one", &json!({}), &one), entry("a.two", &json!({}), &two)].into_iter());
+    assert_parses(&text);
+    assert!(text.contains("type AOneA = { n: { n: { x: unknown } } };"), "{text}");
+    assert!(text.contains("type ATwoA = { n: { n: { y: unknown } } };"), "{text}");
+}
+
+#[test]
 fn a_path_that_is_tool_and_namespace_is_both() {
     let (yes, no) = (json!({ "type": "object", "additionalProperties": false }), json!({ "type": "null" }));
     let text = text_of(
