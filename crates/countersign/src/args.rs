@@ -219,11 +219,27 @@ pub(crate) struct ToolsArgs {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum ToolsCommand {
-    /// Show one tool with its schemas
-    Show {
-        /// The tool, such as notes.delete
-        path: String,
-    },
+    /// Show one tool with its schemas, or with --types any number of them as scripts see them
+    Show(ShowArgs),
+}
+
+const SHOW_EXAMPLES: &str = "\
+Examples:
+  countersign --demo tools show notes.delete                 one tool: effects, source, schemas
+  countersign --demo tools show --types                      every tool, as TypeScript
+  countersign --demo tools show --types notes                those of a namespace
+  countersign --demo tools show --types delete note          those that have these words
+  countersign --demo tools show --types > tools.d.ts         for an editor, or an agent's prompt";
+
+#[derive(Debug, Args)]
+#[command(after_help = SHOW_EXAMPLES)]
+pub(crate) struct ShowArgs {
+    /// The tool, such as notes.delete; with --types also a namespace, or words to search for, or nothing for all
+    #[arg(value_name = "PATH|QUERY")]
+    pub(crate) wanted: Vec<String>,
+    /// Print TypeScript declarations, for scripts that call `await tools.notes.delete({ id: 1 })`
+    #[arg(long)]
+    pub(crate) types: bool,
 }
 
 #[derive(Debug, Subcommand)]

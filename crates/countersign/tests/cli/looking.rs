@@ -37,6 +37,44 @@ fn tools_are_listed_searched_and_shown_without_a_trace() {
 }
 
 #[test]
+fn tools_are_declared_for_scripts() {
+    let shell = Shell::new();
+    let all = shell.run(&["--demo", "tools", "show", "--types"]);
+    assert_eq!((all.status, all.err.as_str()), (0, ""));
+    insta::assert_snapshot!(all.out);
+    assert!(all.out.lines().all(|line| line.chars().count() <= 110), "{}", all.out);
+    let methods = |words: &[&str]| -> Vec<String> {
+        let ran = shell.run(&[&["--demo", "tools", "show", "--types"], words].concat());
+        ran.printed(&["declare const tools: {", "declare function sleep(ms: number): Promise<void>;"]);
+        let methods = ran.out.lines().filter(|line| line.starts_with("    ") && line.contains("(input"));
+        methods.filter_map(|line| Some(line.trim().split_once('(')?.0.to_owned())).collect()
+    };
+    assert_eq!(methods(&["notes"]), ["add", "delete", "list", "purge"], "a namespace");
+    assert_eq!(methods(&["bank.pay"]), ["pay"], "a path");
+    assert_eq!(methods(&["good"]), ["delete", "purge"], "a word of a description");
+    assert_eq!(methods(&["delete", "one"]), ["delete"], "all the words");
+    let json = shell.json(&["--demo", "tools", "show", "--types"]);
+    assert_eq!(json["declarations"].as_str(), Some(all.out.as_str()));
+    assert!(!shell.data().exists(), "looking at tools makes no data folder");
+}
+
+#[test]
+fn types_of_nothing_are_an_error_that_says_what_to_do() {
+    let shell = Shell::new();
+    shell
+        .run(&["--demo", "tools", "show", "--types", "bank.pai"])
+        .failed(1, &["bank.pai", "Did you mean bank.pay"]);
+    shell
+        .run(&["--demo", "tools", "show", "--types", "zebra"])
+        .failed(1, &["zebra", "tools` lists what there is"]);
+    shell.run(&["tools", "show", "--types"]).failed(1, &["there are no tools", "--demo tools show --types"]);
+    shell.run(&["tools", "show", "--types", "notes"]).failed(1, &["--demo"]);
+    shell.run(&["--demo", "tools", "show"]).failed(2, &["--types"]);
+    shell.run(&["--demo", "tools", "show", "bank.pay", "bank.ledger"]).failed(2, &["one tool", "--types"]);
+    shell.run(&["tools", "show", "--help"]).printed(&["--types", "tools show --types notes"]);
+}
+
+#[test]
 fn policy_is_checked_and_explained() {
     let shell = Shell::new();
     shell.write("good.toml", "[[rule]]\nmatch = \"bank.*\"\nwhen = 'args.amount > 100'\neffect = \"deny\"\n");
@@ -93,12 +131,13 @@ fn the_doctor_says_what_is_there_and_what_is_wrong() {
 fn every_command_prints_one_json_document() {
     let shell = Shell::new();
     let (execution, elicitation) = shell.paused("bank.pay", r#"{"to":"ann","amount":5}"#);
-    let commands: [&[&str]; 12] = [
+    let commands: [&[&str]; 13] = [
         &["inbox"],
         &["executions"],
         &["executions", &execution],
         &["--demo", "tools"],
         &["--demo", "tools", "show", "echo.say"],
+        &["--demo", "tools", "show", "--types", "echo"],
         &["--demo", "policy", "explain", "echo.say"],
         &["audit", "verify"],
         &["audit", "tail"],
