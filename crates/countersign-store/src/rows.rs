@@ -329,7 +329,7 @@ fn digest(bytes: [u8; 32]) -> Result<Digest, Fault> {
 }
 
 fn kind(text: &str) -> Result<Kind, Fault> {
-    let all = [Kind::Call, Kind::Gate];
+    let all = [Kind::Call, Kind::Gate, Kind::Script];
     all.into_iter()
         .find(|k| kind_text(*k) == text)
         .ok_or_else(|| Fault::unreadable(format!("the kind {text:?}")))

@@ -6,7 +6,9 @@ use std::sync::Arc;
 
 use countersign_core::canonical::{Canonical, Verbatim};
 use countersign_core::digest::{Digest, Fingerprint};
-use countersign_core::event::{CallIssued, CallOutcome, Event, EventBody, Failure, Settlement, StartedBy};
+use countersign_core::event::{
+    CallIssued, CallOutcome, Event, EventBody, Failure, Kind, Settlement, StartedBy,
+};
 use countersign_core::execution::Status;
 use countersign_core::ids::{CallNo, ElicitationId, GrantId, RequestNo};
 use countersign_kernel::ports::{ExecutionRow, Store, StoreError, Write};
@@ -77,8 +79,14 @@ pub async fn another_length_than_expected_is_a_conflict_that_names_both(store: A
 
 /// Status, tool and the time of the last change follow the journal; the rest is from the first write.
 pub async fn an_execution_stays_what_it_is_and_shows_how_far_it_got(store: Arc<dyn Store>) {
+    for kind in [Kind::Call, Kind::Gate, Kind::Script] {
+        stays_what_it_is(&*store, kind).await;
+    }
+}
+
+async fn stays_what_it_is(store: &dyn Store, kind: Kind) {
     let subject = Subject::new().keyed("mine");
-    let first = ExecutionRow { tool: None, ..subject.row(Status::Running) };
+    let first = ExecutionRow { tool: None, kind, ..subject.row(Status::Running) };
     let mut write = subject.start();
     if let Some(journal) = &mut write.journal {
         journal.row = first.clone();
