@@ -18,3 +18,5 @@ mod decisions;
 mod looking;
 #[path = "cli/mistakes.rs"]
 mod mistakes;
+#[path = "cli/scripts.rs"]
+mod scripts;

@@ -5,9 +5,20 @@ use std::process::ExitCode;
 
 use crate::machine::Invocation;
 
-/// Measures what the foundation costs.
+/// Measures what calls cost, then what scripts cost.
 pub(crate) fn bench(root: &Path) -> anyhow::Result<ExitCode> {
-    exit(root, &Invocation::new("cargo bench --quiet --locked -p countersign --bench foundation"))
+    for bench in [
+        "cargo bench --quiet --locked -p countersign --bench foundation",
+        "cargo bench --quiet --locked -p countersign-sandbox --bench children",
+        "cargo bench --quiet --locked -p countersign --bench scripts",
+    ] {
+        let measured = Invocation::new(bench);
+        println!("$ {measured}");
+        if !measured.run(root)?.success() {
+            return Ok(ExitCode::FAILURE);
+        }
+    }
+    Ok(ExitCode::SUCCESS)
 }
 
 /// The same tests as in CI, with other numbers: a failure there names its seed, and so does one here.
@@ -21,7 +32,11 @@ pub(crate) fn soak(root: &Path, schedules: u64, from: u64, kills: u64) -> anyhow
     let killing =
         Invocation::new("cargo test --release --locked -p countersign --test kill_nine -- --nocapture")
             .with_variable("COUNTERSIGN_SOAK_KILLS", &kills.to_string());
-    for campaign in [simulation, killing] {
+    let scripts = Invocation::new(
+        "cargo test --release --locked -p countersign-sandbox --test executions -- --nocapture replay::random",
+    )
+    .with_variable("COUNTERSIGN_SOAK_SCRIPTS", &schedules.to_string());
+    for campaign in [simulation, scripts, killing] {
         println!("$ {campaign}");
         let status = campaign.run(root)?;
         if !status.success() {
@@ -29,8 +44,4 @@ pub(crate) fn soak(root: &Path, schedules: u64, from: u64, kills: u64) -> anyhow
         }
     }
     Ok(ExitCode::SUCCESS)
-}
-
-fn exit(root: &Path, invocation: &Invocation) -> anyhow::Result<ExitCode> {
-    Ok(if invocation.run(root)?.success() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

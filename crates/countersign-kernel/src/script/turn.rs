@@ -146,7 +146,7 @@ impl Conductor {
                 if let ScriptFault::Crashed { cause } = &fault {
                     tracing::error!(execution = %self.live.id, cause, "a script's sandbox crashed");
                 }
-                self.end = Some(CallOutcome::Failed(Failure::new(fault.code(), sentence(&fault))));
+                self.end_with(&fault);
                 return Ok(Done::Something);
             }
         };
@@ -177,7 +177,7 @@ impl Conductor {
             if request.no != self.asked {
                 let cause = format!("request {} came where {} was due", request.no, self.asked);
                 tracing::error!(execution = %self.live.id, cause, "a script's sandbox miscounts");
-                self.end_with(ScriptFault::Crashed { cause });
+                self.end_with(&ScriptFault::Crashed { cause });
                 return Ok(());
             }
             match state.execution.holds_against(RequestNo(request.no), digest_of(&request.wanted)) {
@@ -227,7 +227,7 @@ impl Conductor {
     fn has_room(&mut self, state: &State) -> bool {
         let progress = state.execution.progress();
         if progress.requests().len() >= bounds::MAX_CALLS as usize {
-            self.end_with(ScriptFault::TooManyCalls { bound: bounds::MAX_CALLS });
+            self.end_with(&ScriptFault::TooManyCalls { bound: bounds::MAX_CALLS });
             return false;
         }
         let full = progress.weight() > bounds::MAX_SCRIPT_JOURNAL_BYTES
@@ -261,9 +261,9 @@ impl Conductor {
         self.end = Some(CallOutcome::Failed(Failure::new(Divergence::CODE, sentence(divergence))));
     }
 
-    fn end_with(&mut self, fault: ScriptFault) {
+    fn end_with(&mut self, fault: &ScriptFault) {
         self.machine = Machine::Over;
-        self.end = Some(CallOutcome::Failed(Failure::new(fault.code(), sentence(&fault))));
+        self.end = Some(CallOutcome::Failed(Failure::new(fault.code(), sentence(fault))));
     }
 }
 

@@ -5,6 +5,7 @@
 #[path = "../corpus/mod.rs"]
 mod corpus;
 mod escapes;
+mod gate;
 mod hostile;
 mod lifetime;
 mod scene;

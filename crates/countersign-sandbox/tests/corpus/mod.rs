@@ -315,7 +315,7 @@ const ARGUMENTS: &[Hostile] = &[
         "return { toJSON() { throw 1 } }",
         Fails("invalid_output"),
     ),
-    hostile("a thenable that never settles is named", "return { then() {} }", Fails("script_error")),
+    hostile("a thenable that never settles is named", "return { then() {} }", Fails("script_stuck")),
     hostile("a thenable that settles twice settles once", "return { then(f) { f(1); f(2) } }", Returns("1")),
 ];
 
@@ -478,7 +478,7 @@ const ENDLESS: &[Hostile] = &[
         Fails("too_many_calls"),
     ),
     hostile("sleeps without end", "for (;;) sleep(0)", Fails("too_many_calls")),
-    hostile("waiting for nothing", "await new Promise(() => {})", Fails("script_error")),
+    hostile("waiting for nothing", "await new Promise(() => {})", Fails("script_stuck")),
 ];
 
 /// Taking all memory.

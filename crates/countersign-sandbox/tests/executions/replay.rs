@@ -46,6 +46,7 @@ fn random_scripts_come_to_the_same_however_often_their_process_dies() {
     }
 }
 
+#[expect(clippy::disallowed_methods, reason = "a soak says by the environment how many")]
 fn seeds() -> u64 {
     std::env::var(SEEDS_VARIABLE).ok().and_then(|n| n.parse().ok()).unwrap_or(SEEDS)
 }

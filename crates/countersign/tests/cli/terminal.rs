@@ -172,3 +172,49 @@ fn no_wait_asks_nothing_even_at_a_terminal() {
     let shown = Terminal::of(&shell, &words).ends_with(0);
     assert!(shown.contains("waits for a person") && shown.contains("approve eli_"), "{shown}");
 }
+
+#[test]
+fn a_script_asks_for_each_call_that_needs_it_and_shows_its_calls_as_they_happen() {
+    let shell = Shell::new();
+    shell.write(
+        "pay.ts",
+        "const paid = [];\nfor (const to of ['ann', 'bob', 'eve'])\n  paid.push(await tools.bank.pay({ to, amount: 5 }).then(() => to, (e) => e.code));\nreturn paid;",
+    );
+    let mut terminal = Terminal::of(&shell, &["--demo", "run", "pay.ts"]);
+    terminal.read_until("[q] leave it waiting");
+    for words in ["bank.pay", "Pay $5 to \"ann\"?", "\"to\": \"ann\""] {
+        assert!(terminal.seen.contains(words), "{words:?}\n{}", terminal.seen);
+    }
+    terminal.answer("[q] leave it waiting", "a");
+    terminal.read_until("call 0");
+    terminal.answer("[q] leave it waiting", "d");
+    terminal.answer("Why?", "not bob");
+    terminal.answer("[q] leave it waiting", "a");
+    let seen = terminal.ends_with(0);
+    for words in ["\"ann\"", "\"denied\"", "\"eve\""] {
+        assert!(seen.contains(words), "{words:?}\n{seen}");
+    }
+}
+
+#[test]
+fn a_script_that_is_left_waiting_at_the_terminal_can_be_approved_later() {
+    let shell = Shell::new();
+    shell.write("pay.ts", "return (await tools.bank.pay({ to: 'ann', amount: 5 })).id;");
+    let mut terminal = Terminal::of(&shell, &["--demo", "run", "pay.ts"]);
+    terminal.answer("[q] leave it waiting", "q");
+    terminal.ends_with(0);
+    let waiting = shell.json(&["inbox"]);
+    let id = waiting["items"][0]["executionId"].as_str().unwrap();
+    let done = shell.json(&["--demo", "approve", id]);
+    assert_eq!(done["value"], 1, "{done}");
+}
+
+#[test]
+fn a_denial_that_the_script_does_not_catch_ends_with_three() {
+    let shell = Shell::new();
+    shell.write("pay.ts", "await tools.bank.pay({ to: 'ann', amount: 5 });");
+    let mut terminal = Terminal::of(&shell, &["--demo", "run", "pay.ts"]);
+    terminal.answer("[q] leave it waiting", "d");
+    terminal.answer("Why?", "no");
+    assert!(terminal.ends_with(3).contains("denied"));
+}

@@ -6,7 +6,12 @@
     clippy::disallowed_methods,
     reason = "it starts and kills processes, and its kills come at real times"
 )]
-#![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test that meets the unexpected stops there")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test that meets the unexpected stops there"
+)]
 
 mod calls;
 mod process;
