@@ -258,7 +258,7 @@ fn a_microtask_that_throws_is_logged_and_the_script_goes_on() {
 #[test]
 fn a_script_that_nothing_can_wake_is_told_so() {
     let failure = threw("await new Promise(() => {})");
-    assert_eq!(failure.code, "script_error");
+    assert_eq!(failure.code, "script_stuck");
     assert!(failure.message.contains("nothing will ever settle"), "{}", failure.message);
     let (_, turn) = start("tools.a.b(); await new Promise(() => {})");
     assert_eq!(turn.end, None, "the call may still wake it");
