@@ -25,6 +25,8 @@ pub const MAX_ASKS_PER_CALL: usize = 100;
 pub const MAX_STEPS_PER_CALL: usize = 1_000;
 /// The longest journal.
 pub const MAX_JOURNAL_EVENTS: u64 = 100_000;
+/// Room at the end of a journal that is kept for ending what has begun: no step and no question goes there.
+pub const RESERVED_EVENTS: u64 = 5_000;
 /// Integers beyond this are not exact in JSON's number type.
 pub const MAX_SAFE_INTEGER: u64 = (1 << 53) - 1;
 

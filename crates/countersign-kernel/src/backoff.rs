@@ -25,7 +25,7 @@ impl<'a> Backoff<'a> {
         if self.kernel.is_closed() || !is_passing(&error) {
             return Err(error);
         }
-        tracing::warn!(cause = ?error, "the store failed; trying again");
+        tracing::warn!(cause = ?error, "it failed; trying again");
         tokio::time::sleep(self.next).await;
         self.next = (self.next * 2).min(LONGEST);
         Ok(())

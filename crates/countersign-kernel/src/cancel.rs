@@ -48,12 +48,17 @@ impl Kernel {
             Next::AwaitSettlement(_) => return Err(CancelError::InDoubt),
             _ => {}
         }
-        // A handler is told in any case. A script whose call must end first goes on, and its next calls are not told.
+        // A handler is told in any case. A script is stopped once none of its calls acts; they are not told to stop.
         if state.execution.kind() != Kind::Script {
             live.request_cancel();
         }
         if state.execution.may_have_acted() {
-            return Err(CancelError::TooLate);
+            if state.execution.kind() != Kind::Script {
+                return Err(CancelError::TooLate);
+            }
+            live.wish_cancelled(by.principal.id.clone(), reason);
+            self.waiters.wake(live.id);
+            return Err(CancelError::Stopping);
         }
         let by = Some(by.principal.id.clone());
         let reason = &reason[..reason.floor_char_boundary(bounds::MAX_TEXT_BYTES)];

@@ -90,9 +90,12 @@ impl Kernel {
         }
         let (execution, target) = self.locate(request.target).await?;
         let (live, state) = self.find(execution).await?.ok_or(DecideError::NotFound)?;
-        let id = match target {
-            Some(id) => id,
-            None => only_open(&state)?,
+        let id = match target.map_or_else(|| only_open(&state), Ok) {
+            Ok(id) => id,
+            Err(error) => {
+                self.release(&live, state);
+                return Err(error);
+            }
         };
         self.take(live, state, id, &request).await
     }

@@ -16,6 +16,7 @@ use countersign_core::policy::{Effect, Subject, Verdict};
 use countersign_sdk::{AskKind, Remember};
 
 use crate::backoff::Backoff;
+use crate::catalog::CatalogTool;
 use crate::error::GatewayError;
 use crate::journal::Beside;
 use crate::kernel::Kernel;
@@ -165,8 +166,10 @@ impl Kernel {
     /// Steps 4 and 5: policy, then grants.
     pub(crate) async fn judge(&self, state: &mut State, no: CallNo) -> Result<Flow, GatewayError> {
         let Some(call) = state.execution.call(no).cloned() else { return Ok(Flow::Stop) };
-        let Some(tool) = self.catalog.at(&call.path).filter(|t| t.fingerprint() == call.fingerprint) else {
-            let gone = Failure::new("approval_void", "The tool is gone or changed; call again.");
+        let current = call.policy_version == self.policy_version;
+        let same = |tool: &&Arc<CatalogTool>| current && tool.fingerprint() == call.fingerprint;
+        let Some(tool) = self.catalog.at(&call.path).filter(same) else {
+            let gone = Failure::new("approval_void", "The tool or the policy changed meanwhile; call again.");
             self.settle_now(state, no, CallOutcome::Failed(gone)).await?;
             return Ok(Flow::Continue);
         };

@@ -179,6 +179,11 @@ pub enum CancelError {
     /// A call may have had its effect; the handler was told, and its own outcome will be recorded.
     #[error("a call is past the point of return; its handler was told, and its own outcome will be recorded")]
     TooLate,
+    /// A call of the script may be having its effect; nothing more of it starts, and it is cancelled when that call ended.
+    #[error(
+        "a call is past the point of return; nothing more starts, and the script is stopped when it has ended"
+    )]
+    Stopping,
     /// It waits for a person to settle a doubt.
     #[error("a call is in doubt; settle it instead")]
     InDoubt,

@@ -87,12 +87,23 @@ impl Kernel {
         }
     }
 
+    /// Locks an execution, waiting for a failing store to come back: what was approved runs once it is.
+    async fn lock_patiently(&self, live: &Arc<Live>) -> Result<Guard, GatewayError> {
+        let mut backoff = Backoff::new(self);
+        loop {
+            match self.lock(live).await {
+                Ok(state) => return Ok(state),
+                Err(error) => backoff.pause(error).await?,
+            }
+        }
+    }
+
     async fn call_facts(
         &self,
         live: &Arc<Live>,
         no: CallNo,
     ) -> Result<(CallFacts, Arc<CatalogTool>), Failure> {
-        let state = self.lock(live).await.map_err(|e| Failure::new(e.code(), e.to_string()))?;
+        let state = self.lock_patiently(live).await.map_err(|e| Failure::new(e.code(), e.to_string()))?;
         let gone = || Failure::new("tool_not_found", "The tool is gone.");
         let call = state.execution.call(no).ok_or_else(gone)?;
         let tool = self.catalog.at(&call.path).ok_or_else(gone)?;
@@ -311,6 +322,10 @@ impl HandlerHost {
                 let message = format!("A call records at most {} steps.", bounds::MAX_STEPS_PER_CALL);
                 return Err(ToolError::with_code("too_many_steps", message));
             }
+            if state.execution.version() + bounds::RESERVED_EVENTS > bounds::MAX_JOURNAL_EVENTS {
+                let message = "The execution's journal is full; the step was not recorded.";
+                return Err(ToolError::with_code("journal_full", message));
+            }
             let step = EventBody::StepRecorded { call: self.call, name: name.clone(), value: value.clone() };
             match self.kernel.record(&mut state, vec![step], Beside::default()).await {
                 Ok(()) => return Ok(()),
@@ -324,13 +339,7 @@ impl HandlerHost {
 
     /// Locks the execution, waiting for a failing store to come back.
     pub(crate) async fn lock_patiently(&self) -> Result<Guard, GatewayError> {
-        let mut backoff = Backoff::new(&self.kernel);
-        loop {
-            match self.kernel.lock(&self.live).await {
-                Ok(state) => return Ok(state),
-                Err(error) => backoff.pause(error).await?,
-            }
-        }
+        self.kernel.lock_patiently(&self.live).await
     }
 
     async fn find_token(&self, provider: &str) -> Result<SecretString, ToolError> {

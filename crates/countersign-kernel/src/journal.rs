@@ -33,16 +33,25 @@ impl Kernel {
         beside: Beside,
     ) -> Result<(), GatewayError> {
         let before = state.unflushed.len();
-        self.note(state, bodies)?;
-        self.flush(state, beside).await.inspect_err(|_| state.unflushed.truncate(before))
+        let recorded = match self.note(state, bodies) {
+            Ok(()) => self.flush(state, beside).await,
+            Err(error) => Err(error),
+        };
+        recorded.inspect_err(|_| state.unflushed.truncate(before))
     }
 
     /// Applies events without writing them yet.
     pub(crate) fn note(&self, state: &mut State, bodies: Vec<EventBody>) -> Result<(), GatewayError> {
+        // One moment for all of them: a clock that ticks in between must not put a decision before its question.
+        let decided = bodies.iter().find_map(|body| match body {
+            EventBody::Decided { decision, .. } => Some(decision.at),
+            _ => None,
+        });
+        let moment = decided.unwrap_or_else(|| self.now_for(state));
         for body in bodies {
             let at = match &body {
                 EventBody::Decided { decision, .. } => decision.at,
-                _ => self.now_for(state),
+                _ => moment.max(state.execution.latest()),
             };
             let event = Event { at, body };
             if let Err(error) = state.execution.apply(&event) {
@@ -61,6 +70,7 @@ impl Kernel {
         match self.store.commit(write).await {
             Ok(committed) => {
                 state.doubtful = false;
+                state.stored = state.execution.version();
                 let events = std::mem::take(&mut state.unflushed);
                 self.tell(&state.execution, &events, committed.audit_seq);
                 Ok(())
@@ -73,6 +83,7 @@ impl Kernel {
     pub(crate) fn flush_soon(&self, state: &mut State) -> Result<(), GatewayError> {
         self.store.commit_soon(write(state, Beside::default())).inspect_err(|_| state.doubtful = true)?;
         state.unflushed.clear();
+        state.stored = state.execution.version();
         self.waiters.wake(state.execution.id());
         Ok(())
     }

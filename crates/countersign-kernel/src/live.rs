@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use countersign_core::event::{Event, Kind, LogLine};
 use countersign_core::execution::{ApplyError, Execution};
 use countersign_core::ids::{ElicitationId, ExecutionId};
+use countersign_sdk::PrincipalId;
 use tokio::sync::{Notify, OwnedMutexGuard, oneshot, watch};
 
 use crate::result::ExecutionResult;
@@ -24,6 +25,8 @@ pub(crate) struct Live {
     /// Fires at each question, so that parking starts its timer only where there is one.
     pub(crate) asked: Notify,
     cancelled: watch::Sender<Cancel>,
+    /// Who wants a script stopped that cannot be stopped yet, and why.
+    wish: Mutex<Option<(PrincipalId, String)>>,
 }
 
 /// Who logged a line.
@@ -47,6 +50,8 @@ pub(crate) struct State {
     pub(crate) execution: Execution,
     /// Applied, but not in the store yet.
     pub(crate) unflushed: Vec<Event>,
+    /// How many events the store is known to have.
+    pub(crate) stored: u64,
     /// Handlers that wait for an answer in this process.
     pub(crate) answers: HashMap<ElicitationId, oneshot::Sender<()>>,
     /// A task drives it.
@@ -68,6 +73,7 @@ impl Live {
             logs: Mutex::default(),
             asked: Notify::new(),
             cancelled: watch::Sender::new(Cancel::No),
+            wish: Mutex::default(),
         }
     }
 
@@ -99,6 +105,15 @@ impl Live {
         self.cancelled.send_replace(Cancel::Requested);
     }
 
+    /// A script that acts right now is to be stopped as soon as it no longer does.
+    pub(crate) fn wish_cancelled(&self, by: PrincipalId, reason: &str) {
+        unpoisoned(&self.wish).get_or_insert((by, reason.to_owned()));
+    }
+
+    pub(crate) fn wish(&self) -> Option<(PrincipalId, String)> {
+        unpoisoned(&self.wish).clone()
+    }
+
     pub(crate) async fn cancel_requested(&self) {
         // The sender lives as long as `self`, so waiting can only end with the request.
         let _ = self.cancelled.subscribe().wait_for(|c| *c == Cancel::Requested).await;
@@ -109,12 +124,13 @@ impl State {
     /// An execution that is not in the store yet.
     pub(crate) fn fresh(events: Vec<Event>) -> Result<Self, ApplyError> {
         let execution = Execution::replay(&events)?;
-        Ok(Self { unflushed: events, ..Self::stored(execution) })
+        Ok(Self { unflushed: events, stored: 0, ..Self::stored(execution) })
     }
 
     /// An execution as the store has it.
     pub(crate) fn stored(execution: Execution) -> Self {
         Self {
+            stored: execution.version(),
             execution,
             unflushed: Vec::new(),
             answers: HashMap::new(),
@@ -125,17 +141,19 @@ impl State {
         }
     }
 
-    /// Takes over what the store has. What a failed write would have added is forgotten: it was never confirmed to
-    /// anybody. An execution that was never stored goes back to before that write.
+    /// Takes over what the store has. Where a write failed and the store has nothing new, the execution goes back to
+    /// before that write, with what was noted until then. Where it has something new, that is the truth: what is not
+    /// there was never confirmed to anybody, and is forgotten.
     pub(crate) fn reload(&mut self, journal: &[Event]) -> Result<(), ApplyError> {
-        if journal.is_empty() {
-            self.execution = Execution::replay(&self.unflushed)?;
+        if journal.len() as u64 == self.stored {
+            self.execution = Execution::replay(journal.iter().chain(&self.unflushed))?;
         } else {
             self.execution = Execution::replay(journal)?;
             self.unflushed.clear();
+            self.stored = self.execution.version();
+            self.reloads += 1;
         }
         self.doubtful = false;
-        self.reloads += 1;
         // A decision whose answer was lost is news to the handler that waits for it.
         let execution = &self.execution;
         self.answers.retain(|id, waiting| !waiting.is_closed() && execution.open().any(|e| e.id == *id));
@@ -144,7 +162,7 @@ impl State {
 
     /// Whether the store knows of it.
     pub(crate) fn is_stored(&self) -> bool {
-        self.execution.version() > self.unflushed.len() as u64
+        self.stored > 0
     }
 }
 

@@ -79,6 +79,9 @@ impl HandlerHost {
         match recorded {
             Some(id) => self.find_again(&state, id, &call, request).map(|()| Ok((state, id))),
             None if ordinal as usize >= bounds::MAX_ASKS_PER_CALL => Err(too_many()),
+            None if state.execution.version() + bounds::RESERVED_EVENTS > bounds::MAX_JOURNAL_EVENTS => Err(
+                ToolError::with_code("journal_full", "The execution's journal is full; nobody was asked."),
+            ),
             None if self.kernel.settings.people == People::Nobody => Err(nobody()),
             None => self.ask_anew(state, &call, request, ordinal).await,
         }

@@ -27,7 +27,7 @@ impl Kernel {
                     Ok(answer) => answer,
                     Err(_) => {
                         self.make_known(id).await?;
-                        self.look(id, &mut known.clone(), patience).await
+                        self.as_it_stands(id, known).await
                     }
                 }
             }
@@ -70,32 +70,67 @@ impl Kernel {
             tokio::pin!(changed);
             changed.as_mut().enable();
             match self.look(id, &mut known, patience).await? {
-                Some(result) if !is_answer(&result, patience) => changed.await,
-                answer => return Ok(answer),
+                Look::NotYet => changed.await,
+                Look::Answer(result) => return Ok(Some(*result)),
+                Look::Nothing => return Ok(None),
             }
         }
     }
 
+    /// An execution as it stands, also where it just left memory.
+    async fn as_it_stands(
+        &self,
+        id: ExecutionId,
+        known: Option<Arc<Live>>,
+    ) -> Result<Option<ExecutionResult>, GatewayError> {
+        if let Some(live) = known {
+            let state = self.lock(&live).await?;
+            if !state.gone || state.execution.status().is_final() {
+                return Ok(Some(live.result(&state)));
+            }
+        }
+        self.result(id).await
+    }
+
+    /// Looks whether there is an answer. A result is made only then: a script of thousands of calls changes thousands of
+    /// times before it has one.
     async fn look(
         &self,
         id: ExecutionId,
         known: &mut Option<Arc<Live>>,
         patience: Patience,
-    ) -> Result<Option<ExecutionResult>, GatewayError> {
-        if let Some(live) = known {
-            let state = self.lock(live).await?;
-            let result = live.result(&state);
-            if !state.gone || is_answer(&result, patience) {
-                return Ok(Some(result));
+    ) -> Result<Look, GatewayError> {
+        for live in [known.clone(), self.registry.get(id)].into_iter().flatten() {
+            let state = self.lock(&live).await?;
+            if is_answer(&state.execution, patience) {
+                return Ok(Look::Answer(Box::new(live.result(&state))));
             }
-            drop(state);
+            if !state.gone {
+                return Ok(Look::NotYet);
+            }
             *known = None;
         }
-        self.result(id).await
+        let journal = self.store.journal(id).await?;
+        if journal.is_empty() {
+            return Ok(Look::Nothing);
+        }
+        let execution = Execution::replay(&journal)?;
+        Ok(match is_answer(&execution, patience) {
+            true => Look::Answer(Box::new(ExecutionResult::of(&execution, Vec::new()))),
+            false => Look::NotYet,
+        })
     }
 }
 
-fn is_answer(result: &ExecutionResult, patience: Patience) -> bool {
-    let paused = patience == Patience::UntilPaused && result.paused().is_some();
-    result.status.is_final() || result.status == Status::InDoubt || paused
+/// What a look came to.
+enum Look {
+    Nothing,
+    NotYet,
+    Answer(Box<ExecutionResult>),
+}
+
+fn is_answer(execution: &Execution, patience: Patience) -> bool {
+    let paused = patience == Patience::UntilPaused && execution.open().next().is_some();
+    let status = execution.status();
+    status.is_final() || status == Status::InDoubt || paused
 }

@@ -63,6 +63,7 @@ impl Execution {
             latest: first.at,
             calls: Vec::new(),
             unsettled: BTreeSet::new(),
+            doubts: BTreeSet::new(),
             asked: Vec::new(),
             progress: Progress::default(),
             end: None,
@@ -111,6 +112,7 @@ impl Execution {
                     return Err("the call has recorded as many steps as it may");
                 }
                 run.steps.push(Step { name: name.clone(), value: value.clone() });
+                self.progress.weigh(value.as_str().len());
                 Ok(())
             }
             EventBody::CallSettled { call, outcome } => self.settle(event.at, *call, outcome),
@@ -118,6 +120,7 @@ impl Execution {
                 self.only_scripts()?;
                 let became = Became::Refused { path: path.clone(), failure: failure.clone() };
                 let request = self.progress.request(*requested, became)?;
+                self.progress.weigh(path.len() + failure.message.len());
                 self.progress.complete(request, event.at);
                 Ok(())
             }
@@ -203,6 +206,7 @@ impl Execution {
             }
             _ => return Err("the call is in no phase to ask"),
         }
+        self.progress.weigh(elicitation.args.as_str().len() + elicitation.message.len());
         self.asked.push(Asked { elicitation: elicitation.clone(), at, state: AskedState::Open });
         Ok(())
     }
@@ -296,9 +300,10 @@ impl Execution {
     }
 
     fn settled(&mut self, at: Timestamp, no: CallNo, outcome: CallOutcome) -> Fits {
-        if let CallOutcome::Succeeded(value) = &outcome {
-            self.progress.weigh(value.as_str().len());
-        }
+        self.progress.weigh(match &outcome {
+            CallOutcome::Succeeded(value) => value.as_str().len(),
+            CallOutcome::Failed(failure) => failure.message.len(),
+        });
         self.call_mut(no)?.phase = Phase::Settled(outcome);
         self.unsettled.remove(&no);
         self.progress.complete_call(no, at);
@@ -336,19 +341,22 @@ impl Execution {
         let call = self.call_mut(no)?;
         let Phase::Running(run) = &call.phase else { return Err("only a started call can be in doubt") };
         call.phase = Phase::InDoubt(run.clone());
+        self.doubts.insert(no);
         Ok(())
     }
 
     fn settle_doubt(&mut self, at: Timestamp, no: CallNo, settlement: &Settlement) -> Fits {
         let call = self.call_mut(no)?;
         let Phase::InDoubt(run) = &call.phase else { return Err("the call is not in doubt") };
+        let run = run.clone();
+        self.doubts.remove(&no);
         match settlement {
             Settlement::Done { value } => self.settled(at, no, CallOutcome::Succeeded(value.clone())),
             Settlement::Failed { message } => {
                 self.settled(at, no, CallOutcome::Failed(Failure::new("settled_as_failed", message)))
             }
             Settlement::Retry => {
-                call.phase = Phase::Retrying(run.clone());
+                self.call_mut(no)?.phase = Phase::Retrying(run);
                 Ok(())
             }
         }

@@ -35,6 +35,7 @@ pub struct Execution {
     latest: Timestamp,
     calls: Vec<Call>,
     unsettled: BTreeSet<CallNo>,
+    doubts: BTreeSet<CallNo>,
     asked: Vec<Asked>,
     progress: Progress,
     end: Option<End>,
@@ -244,7 +245,12 @@ impl Execution {
     }
 
     fn in_doubt(&self) -> Option<CallNo> {
-        self.unsettled().find(|call| matches!(call.phase(), Phase::InDoubt(_))).map(|call| call.no)
+        self.doubts.first().copied()
+    }
+
+    /// Whether a call waits for people and could be dropped where it is.
+    pub fn waits(&self, no: CallNo) -> bool {
+        self.call(no).is_some_and(|call| self.call_waits(call))
     }
 
     /// A script waits for people only once it has been given all there is for it: until then it may still have
@@ -260,7 +266,7 @@ impl Execution {
 
     /// A call waits for people when its gate's question is open, or when its handler has a question open, every answer
     /// so far has been given to it, and it could be dropped here without leaving doubt.
-    pub(super) fn call_waits(&self, call: &Call) -> bool {
+    fn call_waits(&self, call: &Call) -> bool {
         match call.phase() {
             Phase::Asked { .. } => true,
             Phase::Running(run) => {

@@ -123,7 +123,7 @@ impl Execution {
         })
     }
 
-    /// The failure that a script ends with where its replay left the journal, if this request is not the recorded one.
+    /// What is recorded under a number; nothing where the request is new. An error where it is not the recorded one.
     pub fn holds_against(&self, request: RequestNo, found: Digest) -> Result<Option<&Recorded>, Divergence> {
         match self.progress.requests.get(request.0 as usize) {
             Some(recorded) if recorded.digest == found => Ok(Some(recorded)),
@@ -141,14 +141,6 @@ impl Execution {
         let recorded = self.progress.requests.get(request.0 as usize);
         let expected = recorded.map_or_else(|| "nothing".to_owned(), |recorded| self.described(recorded));
         Divergence { request, expected, found: "nothing".to_owned() }
-    }
-
-    /// The call that a request became.
-    pub fn call_of(&self, request: RequestNo) -> Option<&Call> {
-        match self.progress.requests.get(request.0 as usize)?.became {
-            Became::Call(no) => self.call(no),
-            _ => None,
-        }
     }
 
     fn outcome_of(&self, request: RequestNo) -> CallOutcome {

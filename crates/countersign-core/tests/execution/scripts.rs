@@ -3,7 +3,7 @@
 use countersign_core::bounds;
 use countersign_core::event::{CallOutcome, Event, EventBody, Failure, Kind, Settlement, Started};
 use countersign_core::execution::{
-    ApplyError, Completed, Execution, Next, Status, call_digest, sleep_digest,
+    ApplyError, Became, Completed, Execution, Next, Status, call_digest, sleep_digest,
 };
 use countersign_core::ids::{CallNo, RequestNo};
 use countersign_sdk::Outcome;
@@ -125,8 +125,8 @@ fn a_refused_request_is_answered_at_once_and_is_no_call() {
     let case = refused(Case::script()).read(0);
     assert_eq!(case.execution().calls().len(), 1);
     assert_eq!(answered(&case), [0, 1]);
-    assert_eq!(case.execution().call_of(RequestNo(1)).map(|call| call.no), Some(CallNo(0)));
-    assert!(case.execution().call_of(RequestNo(0)).is_none());
+    let became: Vec<_> = case.execution().progress().requests().iter().map(|r| &r.became).collect();
+    assert!(matches!(became[..], [Became::Refused { .. }, Became::Call(CallNo(0))]), "{became:?}");
     let first = case.execution().completed(0).next().map(|completed| completed.outcome);
     assert!(matches!(first, Some(CallOutcome::Failed(failure)) if failure.code == "tool_not_found"));
 }

@@ -1,6 +1,7 @@
 //! Accepting a script: its types are stripped and nothing of it has run.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use countersign_core::bounds;
 use countersign_core::digest::Digest;
@@ -14,6 +15,9 @@ use crate::journal::Beside;
 use crate::kernel::Kernel;
 use crate::live::{Live, State};
 use crate::ports::{ScriptFault, StoreError, Stripped};
+
+/// How long a caller waits for a place to run a script before being told to come back.
+const LONGEST_WAIT_FOR_A_VM: Duration = Duration::from_secs(10);
 
 /// A script to run.
 #[derive(Debug, Clone)]
@@ -43,7 +47,7 @@ impl Kernel {
             return self.same_script(known, &request.source).await;
         }
         let host = self.scripts.as_ref().ok_or(CallError::NoScripts)?;
-        let mut vm = host.open().await.map_err(CallError::Script)?;
+        let mut vm = within(LONGEST_WAIT_FOR_A_VM, host.open()).await.map_err(CallError::Script)?;
         let stripped = vm.strip(&request.source).await.map_err(CallError::Script)?;
         let mut state = self.opened(request, stripped)?;
         if request.key.is_some() {
@@ -60,7 +64,14 @@ impl Kernel {
             }
         }
         state.driven = true;
-        let live = self.registry.insert(Arc::new(Live::new(state)));
+        let ours = Arc::new(Live::new(state));
+        let live = self.registry.insert(Arc::clone(&ours));
+        if !Arc::ptr_eq(&live, &ours) {
+            // Somebody found it in the store a moment ago. Whoever drives that one drives it.
+            let state = self.lock(&live).await?;
+            self.go_on(Arc::clone(&live), state);
+            return Ok(Accepted::Known(live.id));
+        }
         tokio::spawn(Arc::clone(self).conduct(Arc::clone(&live), Some(vm)));
         Ok(Accepted::New(live))
     }
@@ -95,4 +106,12 @@ impl Kernel {
         });
         if same { Ok(Accepted::Known(known)) } else { Err(CallError::KeyMismatch(known)) }
     }
+}
+
+async fn within<T>(
+    limit: Duration,
+    opening: impl Future<Output = Result<T, ScriptFault>>,
+) -> Result<T, ScriptFault> {
+    let full = || ScriptFault::Unavailable { cause: "every place for scripts is taken".into() };
+    tokio::time::timeout(limit, opening).await.unwrap_or_else(|_| Err(full()))
 }

@@ -9,6 +9,7 @@ use countersign_core::event::{CallOutcome, EventBody, Failure};
 use countersign_core::execution::{Call, Next, Phase, StartPermit};
 use countersign_core::ids::CallNo;
 
+use super::turn::Machine;
 use super::{Conductor, Done, Handler, Outcome, is_running};
 use crate::error::GatewayError;
 use crate::journal::Beside;
@@ -16,8 +17,13 @@ use crate::live::State;
 use crate::ports::StoreError;
 
 impl Conductor {
-    /// Does the first thing that is to be done and can be.
+    /// Does the first thing that is to be done and can be. Of a script that has ended, only calls that may have acted
+    /// are still brought to their end.
     pub(super) async fn carry_out(&mut self, state: &mut State) -> Result<Done, GatewayError> {
+        let running = self.handlers.keys().filter(|no| !state.execution.waits(**no)).count();
+        if running >= self.kernel.settings.max_calls_at_once {
+            return Ok(Done::Nothing);
+        }
         let next = state.execution.todo().find(|next| self.can(state, next));
         let kernel = Arc::clone(&self.kernel);
         let no = match next {
@@ -34,11 +40,7 @@ impl Conductor {
                 kernel.settle_now(state, no, CallOutcome::Failed(failure)).await?;
                 no
             }
-            Some(Next::Run(no)) => {
-                let permit = state.execution.take_permit(no);
-                self.enter(permit);
-                no
-            }
+            Some(Next::Run(no)) => no,
             Some(Next::Rerun(no)) => {
                 self.enter_again(state, no).await?;
                 no
@@ -51,32 +53,42 @@ impl Conductor {
             }
             Some(_) => return Ok(Done::Nothing),
         };
+        // At once: a start that is recorded and not entered would be a doubt after a crash.
+        let permit = state.execution.take_permit(no);
+        self.enter(permit);
         self.tell_if_settled(state, no);
         Ok(Done::Something)
     }
 
     fn can(&self, state: &State, next: &Next) -> bool {
-        let a_place_is_free = self.handlers.len() < self.kernel.settings.max_calls_at_once;
-        let lacks = |no: CallNo| self.kernel.lacks_tool(state, no);
+        let wanted = |no: &CallNo| self.end.is_none() || may_have_acted(state, *no);
+        let lacks = |no: &CallNo| self.kernel.lacks_tool(state, *no);
         match next {
-            Next::Judge(no) => self.is_idle(state) && a_place_is_free && !lacks(*no),
-            Next::RecordStart(no) => a_place_is_free && !lacks(*no),
-            Next::Run(_) => a_place_is_free,
-            Next::Rerun(no) => a_place_is_free && !self.handlers.contains_key(no) && !lacks(*no),
+            Next::Judge(no) => self.is_idle(state) && !lacks(no),
+            Next::RecordStart(no) => wanted(no) && !lacks(no),
+            Next::Run(no) => wanted(no),
+            Next::Rerun(no) => wanted(no) && !self.handlers.contains_key(no) && !lacks(no),
             // A handler of ours that still runs leaves no doubt: it will say itself what became of it.
             Next::FindInDoubt(no) => !self.handlers.contains_key(no),
-            _ => true,
+            Next::Settle(..) => self.end.is_none(),
+            _ => false,
         }
     }
 
     async fn judge(&mut self, state: &mut State, no: CallNo) -> Result<(), GatewayError> {
         match self.kernel.judge(state, no).await {
-            Err(error @ GatewayError::Store(StoreError::TooManyPending { .. })) => {
+            Err(
+                error @ GatewayError::Store(StoreError::TooManyPending { .. } | StoreError::TokenRevoked(_)),
+            ) => {
                 let journal = self.kernel.store.journal(self.live.id).await?;
                 state.reload(&journal)?;
-                let message = "The session has as many open questions as it may; nobody was asked.";
+                let message = match &error {
+                    GatewayError::Store(StoreError::TokenRevoked(token)) => {
+                        format!("The credential {token} was revoked before the call could start.")
+                    }
+                    _ => "The session has as many open questions as it may; nobody was asked.".to_owned(),
+                };
                 let failure = Failure::new(error.code(), message);
-                // The call may have been noted only in what was just forgotten; then it is asked for again.
                 if state.execution.call(no).is_some_and(|call| *call.phase() == Phase::Issued) {
                     self.kernel.settle_now(state, no, CallOutcome::Failed(failure)).await?;
                 }
@@ -139,9 +151,43 @@ impl Conductor {
         Ok(Done::Something)
     }
 
-    fn tell_if_settled(&self, state: &State, no: CallNo) {
+    pub(super) fn tell_if_settled(&self, state: &State, no: CallNo) {
         if let Some(Phase::Settled(outcome)) = state.execution.call(no).map(Call::phase) {
             tokio::spawn(self.kernel.to_post_hooks(state, no, outcome.clone()));
+        }
+    }
+
+    /// Takes in what handlers reported.
+    pub(super) fn hear_of_outcomes(&mut self) {
+        while let Ok(outcome) = self.finished.try_recv() {
+            self.outcomes.push_back(outcome);
+        }
+    }
+
+    /// The conductor cannot go on. Handlers that may be changing something come to their end, and what they say is
+    /// recorded if that can be done at all; if not, they are in doubt on the next start.
+    pub(super) async fn retire(&mut self) {
+        let kernel = Arc::clone(&self.kernel);
+        self.machine = Machine::Over;
+        let acting: Vec<CallNo> = match kernel.lock(&self.live).await {
+            Ok(state) => self.handlers.keys().copied().filter(|no| may_have_acted(&state, *no)).collect(),
+            // What cannot be looked at counts as acting.
+            Err(_) => self.handlers.keys().copied().collect(),
+        };
+        let harmless: Vec<CallNo> = self.handlers.keys().copied().filter(|no| !acting.contains(no)).collect();
+        for no in harmless {
+            self.drop_handler(no).await;
+        }
+        while !self.handlers.is_empty() {
+            let Some(outcome) = self.finished.recv().await else { return };
+            let no = outcome.call;
+            self.outcomes.push_back(outcome);
+            if let Ok(mut state) = kernel.lock(&self.live).await
+                && let Err(error) = self.record_outcome(&mut state).await
+            {
+                tracing::error!(execution = %self.live.id, call = %no, cause = ?error, "an outcome could not be recorded");
+            }
+            self.handlers.remove(&no);
         }
     }
 
@@ -160,6 +206,11 @@ impl Conductor {
             self.drop_handler(no).await;
         }
     }
+}
+
+/// Whether a call may have changed something.
+pub(super) fn may_have_acted(state: &State, no: CallNo) -> bool {
+    state.execution.call(no).is_some_and(Call::may_have_acted)
 }
 
 /// Whether a crash must find the outcome recorded: the call may have changed something, or a person was asked.

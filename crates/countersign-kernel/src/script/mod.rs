@@ -61,8 +61,12 @@ struct Conductor {
     outcomes: VecDeque<Outcome>,
     finished: mpsc::UnboundedReceiver<Outcome>,
     report: mpsc::UnboundedSender<Outcome>,
-    /// Runs while only people can bring the script on.
-    parking: Option<Pin<Box<Sleep>>>,
+    /// Runs while the VM has nothing to do.
+    parking: Option<(Awaited, Pin<Box<Sleep>>)>,
+    /// How often the VM died on us.
+    crashes: u32,
+    /// The journal's length at the last look: what does not grow does not get on.
+    seen_version: u64,
 }
 
 /// A handler that runs here. Numbers of calls come back when a journal is read anew, numbers of entries do not.
@@ -76,6 +80,15 @@ struct Outcome {
     call: CallNo,
     entry: u64,
     outcome: CallOutcome,
+}
+
+/// What a script waits for while its VM has nothing to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Awaited {
+    /// Only people.
+    People,
+    /// A handler, or the end of a sleep.
+    Work,
 }
 
 /// Whether anything was done that calls for another look.
@@ -94,14 +107,21 @@ impl Kernel {
             return self.abandon(&live).await;
         }
         let mut conductor = Conductor::new(&self, &live, vm);
+        let mut failed_at = None;
         loop {
             match conductor.step().await {
-                Ok(Flow::Continue) => backoff.reset(),
                 Ok(Flow::Stop) => return,
+                Ok(Flow::Continue) => {
+                    if failed_at.is_some_and(|version| version != conductor.seen_version) {
+                        failed_at = None;
+                        backoff.reset();
+                    }
+                }
                 Err(error) => {
+                    failed_at = Some(conductor.seen_version);
                     if let Err(error) = backoff.pause(error).await {
                         tracing::error!(execution = %live.id, cause = ?error, "the script cannot go on");
-                        conductor.drop_handlers().await;
+                        conductor.retire().await;
                         return self.abandon(&live).await;
                     }
                 }
@@ -128,6 +148,8 @@ impl Conductor {
             finished,
             report,
             parking: None,
+            crashes: 0,
+            seen_version: 0,
         }
     }
 
@@ -139,10 +161,11 @@ impl Conductor {
         tokio::pin!(changed);
         changed.as_mut().enable();
         let mut state = kernel.lock(&self.live).await?;
+        self.seen_version = state.execution.version();
         self.reconcile(&state).await;
+        self.hear_of_outcomes();
         if state.execution.next() == Next::Done {
-            self.drop_handlers().await;
-            return Ok(kernel.stop(&self.live, state));
+            return self.leave(state).await;
         }
         if self.progress(&mut state).await? == Done::Something {
             return Ok(Flow::Continue);
@@ -182,14 +205,30 @@ impl Conductor {
         if self.wake(state)? == Done::Something {
             return Ok(Done::Something);
         }
-        if self.end.is_some() {
-            return self.wind_down(state).await;
-        }
-        if self.is_held_against(state) && self.carry_out(state).await? == Done::Something {
+        self.look_for_reasons_to_end(state);
+        let may_act = (self.is_held_against(state) || self.end.is_some()) && !self.has_diverged();
+        if may_act && self.carry_out(state).await? == Done::Something {
             return Ok(Done::Something);
         }
-        self.begin_turn(state);
+        if self.end.is_some() {
+            if self.wind_down(state).await? == Done::Something {
+                return Ok(Done::Something);
+            }
+        } else {
+            self.begin_turn(state);
+        }
         self.say_that_it_waits(state)
+    }
+
+    /// Somebody wants it stopped, or its journal is full.
+    fn look_for_reasons_to_end(&mut self, state: &State) {
+        if self.end.is_none() && self.live.wish().is_some() {
+            self.machine = Machine::Over;
+            self.end = Some(CallOutcome::Failed(Failure::new("cancelled", "The script was stopped.")));
+        }
+        if self.end.is_none() {
+            self.has_room(state);
+        }
     }
 
     /// Ends the sleeps whose time is up.
@@ -209,14 +248,15 @@ impl Conductor {
         Ok(Done::Something)
     }
 
-    /// A script that was given everything, and neither ended nor waits for anything, never will end.
+    /// Records that only people can bring the script on. One that was given everything, and neither ended nor waits for
+    /// anything, never will end.
     fn say_that_it_waits(&mut self, state: &mut State) -> Result<Done, GatewayError> {
-        if !self.is_idle(state) {
+        if !self.is_idle(state) && self.end.is_none() {
             return Ok(Done::Nothing);
         }
         let progress = state.execution.progress();
         let asleep = progress.sleeps().next().is_some();
-        if state.execution.unsettled().next().is_none() && !asleep {
+        if state.execution.unsettled().next().is_none() && !asleep && self.end.is_none() {
             let message = "The script waits for a promise that nothing will settle.";
             self.end = Some(CallOutcome::Failed(Failure::new("script_stuck", message)));
             return Ok(Done::Something);
@@ -230,6 +270,10 @@ impl Conductor {
     }
 
     fn nap(&self, state: &State) -> Option<Duration> {
+        let halted = matches!(state.execution.next(), Next::AwaitSettlement(_)) || self.kernel.is_closed();
+        if halted || !self.is_held_against(state) {
+            return None;
+        }
         let until = state.execution.progress().sleeps().map(|(_, until)| until).min()?;
         Some(self.kernel.now_for(state).until(until).clamp(SHORTEST_NAP, LONGEST_NAP))
     }
@@ -242,7 +286,7 @@ impl Conductor {
             Some(outcome) = self.finished.recv() => self.outcomes.push_back(outcome),
             () = changed => {}
             () = after(nap) => {}
-            () = parked(&mut self.parking) => {}
+            () = elapsed(&mut self.parking) => {}
             () = kernel.closing(), if !kernel.is_closed() => {}
             () = live.cancel_requested() => {}
         }
@@ -264,9 +308,10 @@ async fn after(nap: Option<Duration>) {
     }
 }
 
-async fn parked(parking: &mut Option<Pin<Box<Sleep>>>) {
-    match parking {
-        Some(sleep) => sleep.await,
-        None => std::future::pending().await,
+/// Completes when a timer that has not run out yet does.
+async fn elapsed(timer: &mut Option<(Awaited, Pin<Box<Sleep>>)>) {
+    match timer {
+        Some((_, sleep)) if !sleep.is_elapsed() => sleep.await,
+        _ => std::future::pending().await,
     }
 }

@@ -21,8 +21,10 @@ use crate::kernel::Kernel;
 use crate::live::{Speaker, State};
 use crate::ports::{Completion, Program, Request, ScriptEnd, ScriptFault, Stripped, Turn, Vm, Wanted};
 
-/// Room in a journal that is kept for ending what has begun.
-const RESERVED_EVENTS: u64 = 20_000;
+/// Room in a journal that is kept for what a script's calls still have to say when it may ask for no more.
+const RESERVED_FOR_CALLS: u64 = 20_000;
+/// How often a VM that died is replaced before its script is said to have killed it.
+const MOST_CRASHES: u32 = 2;
 
 /// Where the VM is.
 pub(super) enum Machine {
@@ -30,6 +32,8 @@ pub(super) enum Machine {
     New(Option<Box<dyn Vm>>),
     /// It has nothing to do but wait.
     Idle(Box<dyn Vm>),
+    /// It had nothing to do for so long that it was put away; a fresh one comes when there is something.
+    Away,
     /// It runs.
     Busy(BoxFuture<'static, Taken>),
     /// It is of no more use.
@@ -41,7 +45,6 @@ pub(super) struct Taken {
     vm: Option<Box<dyn Vm>>,
     turn: Result<Turn, ScriptFault>,
     admitted: Vec<Admission>,
-    reloads: u64,
 }
 
 /// What admission made of a new request.
@@ -80,7 +83,7 @@ impl Conductor {
 
     /// Whether the script was given everything and can only wait.
     pub(super) fn is_idle(&self, state: &State) -> bool {
-        matches!(self.machine, Machine::Idle(_))
+        matches!(self.machine, Machine::Idle(_) | Machine::Away)
             && self.end.is_none()
             && self.given == state.execution.progress().completions()
             && self.is_held_against(state)
@@ -88,19 +91,24 @@ impl Conductor {
 
     /// Lets the VM run where there is something for it.
     pub(super) fn begin_turn(&mut self, state: &State) {
+        let news = self.given < state.execution.progress().completions();
+        let vm = match std::mem::replace(&mut self.machine, Machine::Over) {
+            Machine::New(at_hand) => Start::Anew(at_hand),
+            Machine::Idle(vm) if news => Start::Further(vm),
+            Machine::Away if news => {
+                self.start_over();
+                Start::Anew(None)
+            }
+            other => {
+                self.machine = other;
+                return;
+            }
+        };
         let completions: Vec<Completion> = state
             .execution
             .completed(self.given)
             .map(|c| Completion { request: c.request.0, at: c.at, outcome: c.outcome })
             .collect();
-        let vm = match &mut self.machine {
-            Machine::New(vm) => Start::Anew(vm.take()),
-            Machine::Idle(_) if !completions.is_empty() => {
-                let Machine::Idle(vm) = std::mem::replace(&mut self.machine, Machine::Over) else { return };
-                Start::Further(vm)
-            }
-            Machine::Idle(_) | Machine::Busy(_) | Machine::Over => return,
-        };
         let Some(script) = state.execution.script() else { return };
         let stripped = Stripped { code: script.code.clone(), mappings: script.mappings.clone() };
         let program = Program { stripped, seed: *script.seed.as_bytes(), now: state.execution.started_at() };
@@ -109,7 +117,7 @@ impl Conductor {
             session: state.execution.session().clone(),
         };
         self.given += completions.len();
-        let (kernel, reloads) = (Arc::clone(&self.kernel), self.reloads);
+        let kernel = Arc::clone(&self.kernel);
         let known = state.execution.progress().requests().len();
         self.machine = Machine::Busy(
             async move {
@@ -118,7 +126,7 @@ impl Conductor {
                     Ok(turn) => kernel.admit_requests(&turn.requests, known, &on_behalf).await,
                     Err(_) => Vec::new(),
                 };
-                Taken { vm, turn, admitted, reloads }
+                Taken { vm, turn, admitted }
             }
             .boxed(),
         );
@@ -128,10 +136,6 @@ impl Conductor {
     pub(super) fn take(&mut self, state: &mut State) -> Result<Done, GatewayError> {
         let Some(taken) = self.taken.take() else { return Ok(Done::Nothing) };
         self.machine = Machine::Over;
-        if taken.reloads != self.reloads {
-            self.start_over();
-            return Ok(Done::Something);
-        }
         let turn = match taken.turn {
             Ok(turn) => turn,
             Err(fault @ ScriptFault::Unavailable { .. }) => {
@@ -140,6 +144,13 @@ impl Conductor {
             }
             Err(ScriptFault::NotAsked { request }) => {
                 self.diverge(&state.execution.missing(RequestNo(request)));
+                return Ok(Done::Something);
+            }
+            Err(ScriptFault::Crashed { cause }) if self.crashes < MOST_CRASHES => {
+                // It may have been the machine and not the script: a VM can be dropped at any moment, so this was one.
+                tracing::warn!(execution = %self.live.id, cause, "a script's sandbox crashed; it is replayed in another");
+                self.crashes += 1;
+                self.start_over();
                 return Ok(Done::Something);
             }
             Err(fault) => {
@@ -188,6 +199,10 @@ impl Conductor {
                 Ok(Some(_)) => {}
                 Ok(None) => {
                     let Some(admission) = admitted.next() else { return Ok(()) };
+                    if request.no >= bounds::MAX_CALLS {
+                        self.end_with(&ScriptFault::TooManyCalls { bound: bounds::MAX_CALLS });
+                        return Ok(());
+                    }
                     if !self.has_room(state) {
                         return Ok(());
                     }
@@ -224,18 +239,15 @@ impl Conductor {
     }
 
     /// R16: a script that fills its journal ends, with room left to record how.
-    fn has_room(&mut self, state: &State) -> bool {
+    pub(super) fn has_room(&mut self, state: &State) -> bool {
         let progress = state.execution.progress();
-        if progress.requests().len() >= bounds::MAX_CALLS as usize {
-            self.end_with(&ScriptFault::TooManyCalls { bound: bounds::MAX_CALLS });
-            return false;
-        }
         let full = progress.weight() > bounds::MAX_SCRIPT_JOURNAL_BYTES
-            || state.execution.version() + RESERVED_EVENTS > bounds::MAX_JOURNAL_EVENTS;
+            || state.execution.version() + RESERVED_FOR_CALLS > bounds::MAX_JOURNAL_EVENTS;
         if full {
             let message = format!(
-                "The script's arguments and results have filled its journal of {} bytes.",
-                bounds::MAX_SCRIPT_JOURNAL_BYTES
+                "What the script asked for and was given has filled its journal of {} bytes or {} events.",
+                bounds::MAX_SCRIPT_JOURNAL_BYTES,
+                bounds::MAX_JOURNAL_EVENTS
             );
             self.machine = Machine::Over;
             self.end = Some(CallOutcome::Failed(Failure::new("journal_full", message)));
@@ -251,7 +263,7 @@ impl Conductor {
         }
     }
 
-    fn has_diverged(&self) -> bool {
+    pub(super) fn has_diverged(&self) -> bool {
         matches!(&self.end, Some(CallOutcome::Failed(failure)) if failure.code == Divergence::CODE)
     }
 

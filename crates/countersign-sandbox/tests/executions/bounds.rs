@@ -44,6 +44,26 @@ fn as_many_calls_as_it_may_make_are_made() {
 }
 
 #[test]
+fn as_many_calls_side_by_side_as_it_may_make_all_come_back() {
+    world(1).life(async |gateway| {
+        let source = "return (await Promise.all(Array.from({ length: 10000 }, () => tools.lab.read({ what: 'x' })))).length;";
+        let result = gateway.runs(source).await;
+        assert_eq!(result.value, Some(json!(10_000)), "{:?}", result.error);
+    });
+}
+
+#[test]
+fn results_that_fill_the_journal_end_the_script_though_it_asks_for_nothing_more() {
+    world(1).life(async |gateway| {
+        let source = r#"
+            const what = "x".repeat(500 * 1000);
+            await Promise.all(Array.from({ length: 90 }, () => tools.lab.read({ what }).then(() => 0)));
+            return 1;"#;
+        assert_eq!(failure(&gateway, source).await, "journal_full");
+    });
+}
+
+#[test]
 fn a_value_that_is_too_large_is_an_error_the_script_can_catch_and_its_own_end_is_not() {
     world(1).life(async |gateway| {
         let source = r#"

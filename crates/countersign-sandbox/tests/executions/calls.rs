@@ -7,7 +7,8 @@ use countersign_core::execution::Status;
 use countersign_kernel::{
     Answer, CallError, HookCall, HookError, HookVerdict, Patience, PreHook, RunRequest,
 };
-use countersign_testkit::faulty_store::Faults;
+use countersign_sdk::ExposeSecret as _;
+use countersign_testkit::faulty_store::{Fault, Faults};
 use countersign_testkit::world::{InTests as _, World, agent, ann, script, session, yes};
 use serde_json::{Value, json};
 
@@ -414,5 +415,91 @@ fn the_journal_holds_the_stripped_code_with_its_digest() {
         let kept = started.script.as_ref().unwrap();
         assert!(kept.source.contains(": number") && !kept.code.contains(": number"));
         assert_eq!(kept.digest, countersign_core::digest::Digest::of(kept.code.as_bytes()));
+    });
+}
+
+#[test]
+fn a_script_that_acts_without_pause_is_stopped_when_its_call_has_ended() {
+    let world = world(1);
+    let rules = "[[rule]]\nmatch = \"lab.slow\"\neffect = \"allow\"\n";
+    world.clone().under(rules).life(async |gateway| {
+        let patience = Patience::AtMost(Duration::from_millis(100));
+        let source = "for (;;) await tools.lab.slow({ ms: 500 });";
+        let told = gateway.run(RunRequest { patience, ..script(source) }).await.unwrap();
+        let refused = gateway.cancel(told.execution, &agent(), "enough").await;
+        assert!(matches!(refused, Err(countersign_kernel::CancelError::Stopping)), "{refused:?}");
+        let end = gateway.end_of(&told).await;
+        assert_eq!(end.status, Status::Cancelled);
+        assert_eq!(world.ledger.effects().len(), 1, "what ran came to its end, and nothing more started");
+    });
+}
+
+#[test]
+fn a_revoked_token_stops_a_scripts_next_call_and_leaves_the_one_that_runs_alone() {
+    let world = world(1);
+    let rules = "[[rule]]\nmatch = \"lab.*\"\neffect = \"allow\"\n";
+    world.clone().under(rules).life(async |gateway| {
+        let minted = gateway.create_token("agent", countersign_sdk::Role::Agent, None).await.unwrap();
+        let caller = gateway.authenticate(minted.secret.expose_secret()).await.unwrap().unwrap();
+        let session = gateway.open_session(&caller, "test", None).await.unwrap();
+        let source = r#"
+            const slow = tools.lab.slow({ ms: 2000 });
+            await sleep(500);
+            const next = await tools.lab.destroy({ what: "x" }).catch((e) => e.code);
+            return [(await slow).done, next];"#;
+        let patience = Patience::AtMost(Duration::from_millis(100));
+        let request = RunRequest { caller: caller.clone(), session, patience, ..script(source) };
+        let told = gateway.run(request).await.unwrap();
+        gateway.revoke_token(minted.row.id, None).await.unwrap();
+        let end = gateway.end_of(&told).await;
+        assert_eq!(end.value, Some(json!([true, "token_revoked"])), "{:?}", end.error);
+        assert_eq!(world.ledger.effects().len(), 1);
+    });
+}
+
+#[test]
+fn a_finished_script_is_kept_though_the_store_refused_it_at_first() {
+    let faults = Faults::none();
+    let world = world(1);
+    let done = world.life_on(
+        &faults,
+        |builder| builder,
+        async |gateway| {
+            drop(faults.clone().and_at(faults.commits() + 1, Fault::Refuse));
+            let done = gateway.runs("return (await tools.lab.read({ what: 'x' })).what;").await;
+            tokio::time::sleep(Duration::from_secs(10)).await;
+            done
+        },
+    );
+    assert_eq!(done.value, Some(json!("x")));
+    world.life(async |gateway| {
+        let kept = gateway.result(done.execution).await.unwrap();
+        assert_eq!(
+            kept.and_then(|kept| kept.value),
+            Some(json!("x")),
+            "what a caller was told is in the store"
+        );
+    });
+}
+
+#[test]
+fn a_stored_script_in_a_session_without_room_to_ask_gets_an_error_and_not_an_endless_loop() {
+    let world = world(1).set(|settings| settings.max_pending_per_session = 1);
+    world.life(async |gateway| {
+        gateway.asks("lab.destroy_each", json!({ "what": "in the way" })).await;
+        let source = "return await tools.lab.destroy_each({ what: 'x' }).catch((e) => e.code);";
+        let result = gateway.run(RunRequest { key: Some("k".into()), ..script(source) }).await.unwrap();
+        assert_eq!(result.value, Some(json!("too_many_pending")), "{result:?}");
+    });
+}
+
+#[test]
+fn a_script_that_sleeps_long_gives_its_vm_back_and_goes_on_when_it_wakes() {
+    let world = world(1).set(|settings| settings.park_after = Duration::from_secs(5));
+    world.life(async |gateway| {
+        let source = "console.log('once'); const a = Math.random(); await sleep(3600000); return a === Math.random() ? 0 : 1;";
+        let result = gateway.run(RunRequest { patience: Patience::Unlimited, ..script(source) }).await.unwrap();
+        assert_eq!(result.value, Some(json!(1)), "{:?}", result.error);
+        assert_eq!(result.logs.len(), 1, "{:?}", result.logs);
     });
 }

@@ -105,3 +105,42 @@ fn a_script_in_doubt_starts_nothing_else_although_it_is_approved() {
         assert_eq!(world.ledger.effects().len(), 2);
     });
 }
+
+/// A process that dies while the end of a script waits for a handler nobody awaited.
+fn dead_at_the_end(source: &str) -> (World, ExecutionResult) {
+    let world = world(5);
+    world.ledger.crash_at(CrashAt::AfterEffect(0));
+    let paused = world.life(async |gateway| {
+        let paused = gateway.runs(source).await;
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        for row in gateway.open().await {
+            let target = countersign_kernel::Target::Elicitation(row.elicitation.id);
+            gateway.decide(countersign_testkit::world::says(ann(), target, yes())).await.unwrap();
+        }
+        world.ledger.crashed().await;
+        paused
+    });
+    (world, paused)
+}
+
+#[test]
+fn a_retry_that_a_person_wants_happens_also_when_the_script_has_ended_without_it() {
+    let source = "tools.lab.destroy_each({ what: 'x' }).catch(() => {}); await sleep(1000); return 1;";
+    let (world, paused) = dead_at_the_end(source);
+    world.life(async |gateway| {
+        gateway.settle(paused.execution, CallNo(0), Settlement::Retry, &ann()).await.unwrap();
+        let end = gateway.end_of(&paused).await;
+        assert_eq!((end.value, end.calls[0].status), (Some(json!(1)), "succeeded"), "{:?}", end.error);
+        assert_eq!(world.ledger.effects().len(), 2, "the person's word counts");
+    });
+}
+
+#[test]
+fn an_idempotent_call_that_may_have_acted_is_brought_to_its_end_and_not_called_cancelled() {
+    let source = "tools.lab.put({ what: 'x' }).catch(() => {}); await sleep(1000); return 1;";
+    let (world, paused) = dead_at_the_end(source);
+    world.life(async |gateway| {
+        let end = gateway.end_of(&paused).await;
+        assert_eq!((end.value, end.calls[0].status), (Some(json!(1)), "succeeded"), "{:?}", end.error);
+    });
+}

@@ -160,11 +160,7 @@ fn a_completion_for_which_nothing_waits_is_named() {
     }
     let (mut engine, _) = start("tools.a.b(); await tools.a.c()");
     engine.deliver(&[done(0, NOW, &json!(1))]).unwrap();
-    assert_eq!(
-        engine.deliver(&[done(0, NOW, &json!(1))]).unwrap_err().code(),
-        "diverged",
-        "a second time"
-    );
+    assert_eq!(engine.deliver(&[done(0, NOW, &json!(1))]).unwrap_err().code(), "diverged", "a second time");
 }
 
 #[test]
