@@ -25,7 +25,7 @@ pub(crate) fn result(result: &ExecutionResult) -> Value {
     let logs = result.logs.iter().map(|l| json!({ "level": l.level, "message": l.message }));
     json!({
         "executionId": result.execution,
-        "status": status(result.status),
+        "status": result_status(result),
         "success": result.success(),
         "value": result.value,
         "error": result.error.as_ref().map(|e| json!({ "code": e.code, "message": e.message })),
@@ -34,6 +34,14 @@ pub(crate) fn result(result: &ExecutionResult) -> Value {
         "paused": result.paused().map(pending),
         "pending": result.pending.iter().map(pending).collect::<Vec<_>>(),
     })
+}
+
+/// A script may have questions open and still be doing something; to its caller it is paused all the same.
+fn result_status(result: &ExecutionResult) -> &'static str {
+    match result.status {
+        Status::Running if result.paused().is_some() => status(Status::Waiting),
+        other => status(other),
+    }
 }
 
 fn pending(pending: &Pending) -> Value {

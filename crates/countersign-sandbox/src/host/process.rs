@@ -114,15 +114,22 @@ impl Leash {
     #[expect(clippy::disallowed_methods, reason = "this is the module that owns the sandbox's processes")]
     fn start(options: &ChildOptions, home: &Arc<Home>) -> io::Result<Self> {
         let limits = serde_json::to_string(&options.limits)?;
-        let mut process = Command::new(&options.program)
+        let mut command = Command::new(&options.program);
+        command
             .args(&options.args)
             .arg(limits)
             .env_clear()
             .current_dir("/")
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()?;
+            .stderr(Stdio::piped());
+        #[cfg(unix)]
+        {
+            use std::os::unix::process::CommandExt as _;
+            // Ctrl-C at a terminal is meant for the gateway, which puts its scripts away; it must not kill them first.
+            command.process_group(0);
+        }
+        let mut process = command.spawn()?;
         let (orders, replies) = (process.stdin.take(), process.stdout.take());
         let last_words = process.stderr.take();
         let pipes = orders.zip(replies).map(|(orders, replies)| Pipes { orders, replies });
