@@ -1,6 +1,7 @@
 //! The one fixture: a world of the testkit with a real engine in it, driven in virtual time.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use async_trait::async_trait;
 use countersign_core::event::{Event, EventBody};
@@ -35,6 +36,47 @@ impl Vm for InlineVm {
 
     async fn deliver(&mut self, completions: Vec<Completion>) -> Result<Turn, ScriptFault> {
         pollster::block_on(self.0.deliver(completions))
+    }
+}
+
+/// An engine whose VMs die when they are given something, for a number of times.
+pub(crate) struct Fragile {
+    inner: Inline,
+    deaths: Arc<AtomicU32>,
+}
+
+struct FragileVm(Box<dyn Vm>, Arc<AtomicU32>);
+
+impl Fragile {
+    pub(crate) fn dying(times: u32) -> Arc<dyn ScriptHost> {
+        let inner = Inline(InProcessHost::new(Limits::default()));
+        Arc::new(Self { inner, deaths: Arc::new(AtomicU32::new(times)) })
+    }
+}
+
+#[async_trait]
+impl ScriptHost for Fragile {
+    async fn open(&self) -> Result<Box<dyn Vm>, ScriptFault> {
+        Ok(Box::new(FragileVm(self.inner.open().await?, Arc::clone(&self.deaths))))
+    }
+}
+
+#[async_trait]
+impl Vm for FragileVm {
+    async fn strip(&mut self, source: &str) -> Result<Stripped, ScriptFault> {
+        self.0.strip(source).await
+    }
+
+    async fn start(&mut self, program: Program) -> Result<Turn, ScriptFault> {
+        self.0.start(program).await
+    }
+
+    async fn deliver(&mut self, completions: Vec<Completion>) -> Result<Turn, ScriptFault> {
+        let spend = |left: u32| left.checked_sub(1);
+        if self.1.fetch_update(Ordering::SeqCst, Ordering::SeqCst, spend).is_ok() {
+            return Err(ScriptFault::Crashed { cause: "the test wanted it".into() });
+        }
+        self.0.deliver(completions).await
     }
 }
 

@@ -17,7 +17,7 @@ use countersign_testkit::faulty_store::{Fault, Faults};
 use countersign_testkit::world::{InTests as _, World, ann, says, script, yes};
 use serde_json::{Value, json};
 
-use crate::fixture::{by_call, world};
+use crate::fixture::{Fragile, by_call, through, world};
 
 /// How many scripts are made; a soak makes more.
 const SEEDS: u64 = 120;
@@ -343,4 +343,22 @@ fn completions_come_back_in_their_recorded_order() {
             .filter(|e| matches!(&e.body, EventBody::CallSettled { outcome: CallOutcome::Failed(_), .. }));
         assert_eq!(failed.count(), 1);
     });
+}
+
+#[test]
+fn a_vm_that_dies_is_replaced_and_one_that_dies_again_and_again_ends_its_script() {
+    let source = r#"
+        const made = [];
+        for (const what of ["a", "b"]) made.push((await tools.lab.destroy_each({ what })).done);
+        return made;"#;
+    for (deaths, ends) in [(2, "succeeded"), (3, "failed")] {
+        let world = World::new(8).with_scripts(Fragile::dying(deaths));
+        let end = world.life(async |gateway| through(&gateway, source, &yes()).await);
+        assert_eq!(end.status.as_str(), ends, "{deaths} deaths: {:?}", end.error);
+        let effects: Vec<String> = world.ledger.effects().into_iter().map(|effect| effect.what).collect();
+        match end.error {
+            None => assert_eq!(effects, ["a", "b"], "what had run did not run again"),
+            Some(error) => assert_eq!((error.code.as_str(), effects.len()), ("sandbox_crashed", 1)),
+        }
+    }
 }
