@@ -144,3 +144,21 @@ fn an_idempotent_call_that_may_have_acted_is_brought_to_its_end_and_not_called_c
         assert_eq!((end.value, end.calls[0].status), (Some(json!(1)), "succeeded"), "{:?}", end.error);
     });
 }
+
+#[test]
+fn what_a_destructive_call_came_to_is_durable_before_its_script_goes_on() {
+    let world = world(5);
+    let source = "await tools.lab.destroy_each({ what: 'x' }); await sleep(60000); return 1;";
+    let paused = world.life(async |gateway| {
+        let paused = gateway.runs(source).await;
+        gateway.ann_says(&paused, yes()).await.unwrap();
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        paused
+    });
+    world.life(async |gateway| {
+        let now = gateway.result(paused.execution).await.unwrap().unwrap();
+        assert_eq!((now.status, now.calls[0].status), (Status::Running, "succeeded"), "nothing is in doubt");
+        assert_eq!(gateway.end_of(&paused).await.value, Some(json!(1)));
+        assert_eq!(world.ledger.effects().len(), 1);
+    });
+}
