@@ -55,16 +55,27 @@
   const readOnly = () => {
     throw invalid(new TypeError(), "tools cannot be changed; call them as tools.<path>(args)");
   };
+  // Scripts ask for the same few paths over and over, so the first nodes are kept. They cannot be changed; a script can
+  // tell one that is kept from one made anew only by `===`, and finds the same each time it runs.
+  const mostKept = 1000;
+  let kept = 0;
   const traps = {
     __proto__: null,
     get(_target, key) {
+      const known = this.below[key];
+      if (known !== undefined) return known;
       if (typeof key === "symbol") return undefined;
       // The language itself asks for these, when a value is awaited, printed or written as JSON.
       if (key === "then" || key === "toJSON" || key === "toString" || key === "valueOf") return undefined;
       const path = this.path === "" ? key : this.path + "." + key;
       if (path.length > longestPath)
         throw invalid(new TypeError(), "a tool path may have " + longestPath + " characters; this one is longer");
-      return node(path);
+      const fresh = node(path);
+      if (kept < mostKept) {
+        kept += 1;
+        this.below[key] = fresh;
+      }
+      return fresh;
     },
     apply(_target, _this, args) {
       const { path } = this;
@@ -87,7 +98,7 @@
     preventExtensions: readOnly,
   };
   const target = () => {};
-  const node = (path) => new Proxy(target, { __proto__: traps, path });
+  const node = (path) => new Proxy(target, { __proto__: traps, path, below: { __proto__: null } });
 
   const console = {};
   const level = (name, number) => put(console, name, (...args) => log(number, args), true);
