@@ -5,6 +5,7 @@ use std::time::Duration;
 use countersign_core::event::EventBody;
 use countersign_core::execution::Status;
 use countersign_kernel::{Answer, Patience, Target};
+use countersign_testkit::faulty_store::{Fault, Faults};
 use countersign_testkit::world::{InTests as _, ann, says, yes};
 use serde_json::json;
 
@@ -130,5 +131,60 @@ fn a_tool_that_changed_while_a_script_waited_voids_the_approval() {
         assert!(gateway.ann_says(&paused, yes()).await.is_err(), "the policy is another");
         tokio::time::sleep(Duration::from_secs(1)).await;
         assert!(world.ledger.effects().is_empty());
+    });
+}
+
+#[test]
+fn a_scripts_time_is_that_of_its_journal_also_when_it_is_replayed_much_later() {
+    let world = world(3).set(|settings| settings.park_after = Duration::from_secs(5));
+    let source = r#"
+        const times = [Date.now()];
+        await tools.lab.read({ what: "a" });
+        times.push(new Date().getTime());
+        await tools.lab.destroy_each({ what: "b" });
+        times.push(Date.now());
+        return times;"#;
+    world.life(async |gateway| {
+        let paused = gateway.runs(source).await;
+        tokio::time::sleep(Duration::from_secs(3600)).await;
+        gateway.ann_says(&paused, yes()).await.unwrap();
+        let end = gateway.end_of(&paused).await;
+        let journal = gateway.journal(end.execution).await.unwrap();
+        let recorded = journal
+            .iter()
+            .filter(|event| matches!(event.body, EventBody::Started(_) | EventBody::CallSettled { .. }));
+        let recorded: Vec<u64> = recorded.map(|event| event.at.as_millis()).collect();
+        assert_eq!(end.value, Some(json!(recorded)));
+    });
+}
+
+#[test]
+fn a_question_is_asked_only_when_its_script_has_said_all_it_can() {
+    let world = world(3);
+    let source = r#"
+        const second = tools.lab.nothing({}).catch(() => tools.lab.destroy_each({ what: "second" }));
+        const first = tools.lab.destroy_each({ what: "first" });
+        await Promise.all([first, second]);"#;
+    let faults = Faults::none();
+    world.life_on(
+        &faults,
+        |builder| builder,
+        async |gateway| {
+            // The very first thing that is written of the script is its question.
+            drop(faults.clone().and_at(faults.commits() + 1, Fault::CrashAfter));
+            tokio::select! {
+                biased;
+                () = faults.until_crashed() => {}
+                _ = gateway.runs(source) => {}
+            }
+        },
+    );
+    world.life(async |gateway| {
+        tokio::time::sleep(Duration::from_secs(10)).await;
+        assert_eq!(
+            gateway.open().await.len(),
+            2,
+            "a crash at the question must not lose what the script says next"
+        );
     });
 }
