@@ -39,7 +39,7 @@ fn api_url() -> String {
 
 /// The plugin, against GitHub or something that answers like it.
 pub fn plugin(base_url: &str) -> Plugin {
-    let api = Arc::new(Api { client: Client::new(), base_url: base_url.trim_end_matches('/').to_owned() });
+    let api = Arc::new(Api { client: client(), base_url: base_url.trim_end_matches('/').to_owned() });
     Plugin::new("github", "GitHub", "GitHub issues, pull requests, and repository operations.")
         .version(env!("CARGO_PKG_VERSION"))
         .auth(AuthProvider::oauth2("github").scopes(["repo", "read:user"]))
@@ -262,6 +262,13 @@ fn search_repositories(api: Arc<Api>) -> Tool {
                 })
             }
         })
+}
+
+/// A client whose TLS needs no C library beside the one that is built anyway.
+fn client() -> Client {
+    // Somebody may have chosen a provider already; then theirs stays.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    Client::new()
 }
 
 /// GitHub's API, as the caller: every request carries their token.
