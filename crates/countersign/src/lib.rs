@@ -2,14 +2,13 @@
 //!
 //! It is a library so that a `main` of your own can add plugins and keep every command:
 //!
-//! ```no_run
-//! use std::process::ExitCode;
-//!
-//! fn main() -> ExitCode {
-//! #   let my_plugin = countersign::sdk::Plugin::new("mine", "Mine", "Tools of my own.");
-//!     countersign::App::new().plugin(my_plugin).run()
+//! ```text
+//! fn main() -> std::process::ExitCode {
+//!     countersign::App::new().plugin(my_plugin()).run()
 //! }
 //! ```
+//!
+//! `examples/github.rs` is such a `main`, whole.
 //!
 //! What is deliberately absent: any decision about a call. Those are made in `countersign-core` and carried out by
 //! `countersign-kernel`; this crate reads what the operator wants, opens the data folder and shows people what is there.
