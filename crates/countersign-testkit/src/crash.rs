@@ -52,6 +52,18 @@ pub struct Report {
     pub violations: Vec<String>,
 }
 
+impl Report {
+    /// Fails the test that found something, or that crashed nowhere that matters.
+    #[must_use]
+    pub fn checked(self) -> Self {
+        println!("{} runs, {} left a doubt", self.runs, self.doubts);
+        let found: Vec<_> = self.violations.iter().take(10).collect();
+        assert!(found.is_empty(), "{} violations, the first: {found:#?}", self.violations.len());
+        assert!(self.runs > 10, "the scenario was crashed at few places: {}", self.runs);
+        self
+    }
+}
+
 /// Where the processes of a run die.
 #[derive(Debug, Clone, Copy)]
 struct Deaths {

@@ -118,16 +118,7 @@ fn call(name: &str, chance: &mut Chance) -> String {
 /// The script without a disturbance: everything is answered while it is in memory.
 fn smooth(seed: u64, source: &str) -> Value {
     let world = world(seed);
-    world.life(async |gateway| {
-        let run = gateway.run(keyed(source)).await.unwrap();
-        loop {
-            answer_oldest(&world, &gateway).await;
-            let result = gateway.result(run.execution).await.unwrap().unwrap();
-            if result.status.is_final() {
-                return result.value.unwrap_or_else(|| panic!("seed {seed}: {:?}\n{source}", result.error));
-            }
-        }
-    })
+    world.life(async |gateway| to_its_end(&world, &gateway, source).await)
 }
 
 /// The script with park and death at random points.
@@ -164,17 +155,19 @@ fn rough(seed: u64, source: &str, disturbance: Disturbance) -> (Value, World) {
             },
         );
     }
-    let value = world.life(async |gateway| {
-        let run = gateway.run(keyed(source)).await.unwrap();
-        loop {
-            answer_oldest(&world, &gateway).await;
-            let result = gateway.result(run.execution).await.unwrap().unwrap();
-            if result.status.is_final() {
-                return result.value.unwrap_or_else(|| panic!("seed {seed}: {:?}\n{source}", result.error));
-            }
-        }
-    });
+    let value = world.life(async |gateway| to_its_end(&world, &gateway, source).await);
     (value, world)
+}
+
+async fn to_its_end(world: &World, gateway: &Gateway, source: &str) -> Value {
+    let run = gateway.run(keyed(source)).await.unwrap();
+    loop {
+        answer_oldest(world, gateway).await;
+        let result = gateway.result(run.execution).await.unwrap().unwrap();
+        if result.status.is_final() {
+            return result.value.unwrap_or_else(|| panic!("{:?}\n{source}", result.error));
+        }
+    }
 }
 
 fn keyed(source: &str) -> RunRequest {
