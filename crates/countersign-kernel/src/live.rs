@@ -213,6 +213,10 @@ impl Registry {
         unpoisoned(&self.inner).live.values().cloned().collect()
     }
 
+    pub(crate) fn scripts(&self) -> usize {
+        unpoisoned(&self.inner).live.values().filter(|live| live.kind == Kind::Script).count()
+    }
+
     pub(crate) fn len(&self) -> usize {
         unpoisoned(&self.inner).live.len()
     }

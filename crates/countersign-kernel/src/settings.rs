@@ -15,6 +15,8 @@ pub struct Settings {
     pub park_after: Duration,
     /// The most open questions one session may have.
     pub max_pending_per_session: usize,
+    /// The most scripts in memory at once, sleeping ones among them; further ones are told to come back. Parked ones are free.
+    pub max_live_scripts: usize,
     /// The most calls of one script that run at the same time; further ones wait their turn.
     pub max_calls_at_once: usize,
     /// The most log lines kept with an execution.
@@ -41,6 +43,7 @@ impl Default for Settings {
             remember: Remember::Session,
             park_after: Duration::from_secs(30),
             max_pending_per_session: 1_000,
+            max_live_scripts: 256,
             max_calls_at_once: 64,
             max_log_lines: 1_000,
             event_backlog: 4_096,

@@ -47,6 +47,11 @@ impl Kernel {
             return self.same_script(known, &request.source).await;
         }
         let host = self.scripts.as_ref().ok_or(CallError::NoScripts)?;
+        if self.registry.scripts() >= self.settings.max_live_scripts {
+            // A sleeping script gives its VM back, but not what it was given: that is in memory.
+            let cause = "as many scripts are in memory as may be".into();
+            return Err(CallError::Script(ScriptFault::Unavailable { cause }));
+        }
         let mut vm = within(LONGEST_WAIT_FOR_A_VM, host.open()).await.map_err(CallError::Script)?;
         let stripped = vm.strip(&request.source).await.map_err(CallError::Script)?;
         let mut state = self.opened(request, stripped)?;

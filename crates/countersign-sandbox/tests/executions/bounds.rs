@@ -1,7 +1,10 @@
 //! Everything is bounded (R16): at a bound the script ends with a clear code, and nothing is lost.
 
+use std::time::Duration;
+
 use countersign_core::bounds;
 use countersign_core::execution::Status;
+use countersign_kernel::{Patience, RunRequest};
 use countersign_testkit::world::{InTests as _, script};
 use serde_json::json;
 
@@ -106,5 +109,28 @@ fn more_open_questions_than_a_session_may_have_are_an_error_in_the_script() {
         let result = gateway.runs(source).await;
         let end = gateway.end_of(&result).await;
         assert_eq!(end.value, Some(json!("too_many_pending")), "{:?}", end.error);
+    });
+}
+
+#[test]
+fn more_scripts_than_memory_is_meant_for_are_told_to_come_back_and_parked_ones_do_not_count() {
+    let world = world(1).set(|settings| {
+        settings.max_live_scripts = 2;
+        settings.park_after = Duration::from_secs(5);
+    });
+    world.life(async |gateway| {
+        let paused = gateway.runs("await tools.lab.destroy({ what: 'x' });").await;
+        tokio::time::sleep(Duration::from_secs(60)).await;
+        assert_eq!((paused.pending.len(), gateway.live()), (1, 0), "parked");
+        let sleeps = || RunRequest {
+            patience: Patience::AtMost(Duration::from_secs(60)),
+            ..script("await sleep(1e6);")
+        };
+        for _ in 0..2 {
+            assert_eq!(gateway.run(sleeps()).await.unwrap().status, Status::Running);
+        }
+        assert_eq!(gateway.run(sleeps()).await.unwrap_err().code(), "unavailable");
+        tokio::time::sleep(Duration::from_secs(2_000)).await;
+        assert!(gateway.runs("return 1;").await.success(), "and later there is room again");
     });
 }
