@@ -1,0 +1,6 @@
+//! MCP at `/mcp`: streamable HTTP for clients of both eras, 2025-06-18 and 2025-11-25 (sessions, server-sent elicitation)
+//! and 2026-07-28 (stateless, multi round-trip).
+
+mod options;
+
+pub use options::{Options, Surface};

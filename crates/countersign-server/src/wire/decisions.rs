@@ -1,0 +1,206 @@
+//! Elicitations, the decisions that end them, and approvals that are remembered.
+
+use countersign_core::elicitation::Decider;
+use countersign_kernel::Receipt;
+use countersign_kernel::ports::ElicitationRow;
+use countersign_sdk::Outcome;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use utoipa::ToSchema;
+
+use super::executions::Pending;
+use crate::links::Links;
+
+/// A question, open or decided, with whose it is.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Elicitation {
+    /// The question.
+    #[serde(flatten)]
+    pub question: Pending,
+    /// `pending`, `approved`, `denied`, `cancelled` or `expired`.
+    pub status: String,
+    /// The session of the call.
+    pub session_id: String,
+    /// Who wants it.
+    pub requester: String,
+    /// What an approval is bound to.
+    pub digest: String,
+    /// How it ended, if it did.
+    pub decision: Option<Decision>,
+}
+
+/// How a question ended.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Decision {
+    /// `approved`, `denied`, `cancelled` or `expired`.
+    pub outcome: String,
+    /// Who: a principal's id, a grant's id, `clock`, or `gateway`.
+    pub by: String,
+    /// Through what: `rest`, `cli`, `console`, `mcp`, …
+    pub channel: String,
+    /// When.
+    pub at: String,
+    /// What the person wrote beside it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub comment: Option<String>,
+    /// The fields of a form.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub data: Option<Value>,
+}
+
+/// A decision on its way.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ResolveRequest {
+    /// The execution that asks; where it is given, it must be the question's own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub execution_id: Option<String>,
+    /// Yes or no.
+    pub approved: bool,
+    /// The fields of a form.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub data: Option<Value>,
+    /// `call` or `session`; what the question says where nothing is said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub remember: Option<String>,
+    /// A word for the record; the caller reads it where the answer is no.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub comment: Option<String>,
+}
+
+/// A decision about the only question an execution waits for.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ResumeRequest {
+    /// Yes or no.
+    pub approved: bool,
+    /// The fields of a form.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub data: Option<Value>,
+}
+
+/// What a decider gets back.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ElicitationResponse {
+    /// The execution that waited.
+    pub execution_id: String,
+    /// The question.
+    pub elicitation_id: String,
+    /// Whether it was approved.
+    pub approved: bool,
+    /// `approved`, `denied`, `cancelled` or `expired`.
+    pub outcome: String,
+    /// The fields of a form.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub data: Option<Value>,
+}
+
+/// A remembered approval.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Grant {
+    /// Its id.
+    pub grant_id: String,
+    /// The session it counts in.
+    pub session_id: String,
+    /// The tools it covers.
+    pub tool_paths: Vec<String>,
+    /// The pattern they were found by.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pattern: Option<String>,
+    /// Who gave it.
+    pub by: String,
+    /// When.
+    pub given_at: String,
+    /// From here on it covers nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expires_at: Option<String>,
+    /// How often it may still be used.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub uses_left: Option<u32>,
+}
+
+/// An approval to remember.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct GrantRequest {
+    /// A tool's path, or a pattern.
+    pub tool_path: String,
+    /// For how long; until it is cleared where nothing is said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expires_in_ms: Option<u64>,
+    /// For how many calls.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub uses: Option<u32>,
+}
+
+impl Elicitation {
+    /// A question, with its link.
+    pub fn of(row: &ElicitationRow, links: &Links) -> Self {
+        Self {
+            question: Pending::of(&row.elicitation, row.execution, row.asked_at, links),
+            status: row.decision.as_ref().map_or("pending", |d| outcome_text(d.outcome)).to_owned(),
+            session_id: row.session.to_string(),
+            requester: row.requester.to_string(),
+            digest: row.elicitation.digest.to_string(),
+            decision: row.decision.as_ref().map(Decision::from),
+        }
+    }
+}
+
+impl From<&countersign_core::elicitation::Decision> for Decision {
+    fn from(decision: &countersign_core::elicitation::Decision) -> Self {
+        let by = match &decision.by {
+            Decider::Person { principal, .. } => principal.to_string(),
+            Decider::Grant { id } => id.to_string(),
+            Decider::Clock => "clock".to_owned(),
+            Decider::Gateway { .. } => "gateway".to_owned(),
+        };
+        Self {
+            outcome: outcome_text(decision.outcome).to_owned(),
+            by,
+            channel: decision.channel.clone(),
+            at: decision.at.to_string(),
+            comment: decision.comment.clone(),
+            data: decision.data.as_ref().map(countersign_core::canonical::Canonical::to_value),
+        }
+    }
+}
+
+impl From<&Receipt> for ElicitationResponse {
+    fn from(receipt: &Receipt) -> Self {
+        Self {
+            execution_id: receipt.execution.to_string(),
+            elicitation_id: receipt.elicitation.to_string(),
+            approved: receipt.decision.outcome == Outcome::Approved,
+            outcome: outcome_text(receipt.decision.outcome).to_owned(),
+            data: receipt.decision.data.as_ref().map(countersign_core::canonical::Canonical::to_value),
+        }
+    }
+}
+
+impl From<&countersign_core::grant::Grant> for Grant {
+    fn from(grant: &countersign_core::grant::Grant) -> Self {
+        Self {
+            grant_id: grant.id.to_string(),
+            session_id: grant.session.to_string(),
+            tool_paths: grant.tools.iter().map(|tool| tool.path.to_string()).collect(),
+            pattern: grant.pattern.clone(),
+            by: grant.by.to_string(),
+            given_at: grant.given_at.to_string(),
+            expires_at: grant.expires_at.map(|at| at.to_string()),
+            uses_left: grant.uses_left,
+        }
+    }
+}
+
+fn outcome_text(outcome: Outcome) -> &'static str {
+    match outcome {
+        Outcome::Approved => "approved",
+        Outcome::Denied => "denied",
+        Outcome::Cancelled => "cancelled",
+        Outcome::Expired => "expired",
+    }
+}

@@ -1,0 +1,65 @@
+//! The JSON that clients see, in the shapes of CONTRACT.md.
+//!
+//! Every type goes both ways, so that our own command line reads what the server writes. Ids are text here: a client has no
+//! use for more. Fields are camelCase; one that does not apply is left out, except where CONTRACT.md shows it as null.
+
+mod catalog;
+mod decisions;
+mod executions;
+mod identity;
+mod problem;
+
+pub use catalog::{ToolDetail, ToolEffects};
+pub use decisions::{
+    Decision, Elicitation, ElicitationResponse, Grant, GrantRequest, ResolveRequest, ResumeRequest,
+};
+pub use executions::{
+    CallSummary, ExecuteRequest, ExecutionResult, ExecutionSummary, Failure, JournalEvent, LogLine, Pending,
+    PendingKind, SettleRequest, Settlement, Status,
+};
+pub use identity::{CreateTokenRequest, CreatedToken, LoginLink, Token, Whoami};
+pub use problem::Problem;
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+/// A part of a list, and where to go on.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct List<T> {
+    /// The items.
+    pub items: Vec<T>,
+    /// What to give as `cursor` for the next part; null at the end.
+    pub next_cursor: Option<String>,
+}
+
+impl<T> List<T> {
+    /// A list that is whole.
+    pub fn whole(items: Vec<T>) -> Self {
+        Self { items, next_cursor: None }
+    }
+}
+
+/// One audit record. `entry` is the text that was hashed; the chain can be verified from it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct AuditRecord {
+    /// Its number, from 1, without gaps.
+    pub seq: u64,
+    /// The entry, in the text that was hashed.
+    pub entry: String,
+    /// The hash of the record before.
+    pub prev: String,
+    /// The hash of this one.
+    pub hash: String,
+}
+
+impl From<&countersign_core::audit::AuditRecord> for AuditRecord {
+    fn from(record: &countersign_core::audit::AuditRecord) -> Self {
+        Self {
+            seq: record.seq,
+            entry: record.entry.clone(),
+            prev: record.prev.to_string(),
+            hash: record.hash.to_string(),
+        }
+    }
+}
