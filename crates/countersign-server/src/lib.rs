@@ -14,5 +14,6 @@ pub mod mcp;
 pub mod wire;
 
 mod links;
+mod session;
 
 pub use links::Links;

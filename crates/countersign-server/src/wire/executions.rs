@@ -174,7 +174,7 @@ pub struct ExecutionSummary {
 /// A journal event: `{ "v": 1, "at": …, "event": { name: { … } } }`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(transparent)]
-pub struct JournalEvent(#[schema(value_type = Object)] pub Value);
+pub struct JournalEvent(pub Value);
 
 /// What became of a call in doubt.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
@@ -243,12 +243,7 @@ impl ExecutionResult {
 
 impl Pending {
     /// A question, with its link.
-    pub fn of(
-        elicitation: &Elicitation,
-        execution: ExecutionId,
-        asked_at: Timestamp,
-        links: &Links,
-    ) -> Self {
+    pub fn of(elicitation: &Elicitation, execution: ExecutionId, asked_at: Timestamp, links: &Links) -> Self {
         let (kind, schema) = match &elicitation.kind {
             AskKind::Approval => (PendingKind::Approval, None),
             AskKind::Form { schema } => (PendingKind::Form, Some(schema.as_value().clone())),
