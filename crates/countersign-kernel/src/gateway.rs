@@ -188,6 +188,7 @@ impl GatewayBuilder {
             on_pause: RwLock::new(self.on_pause),
             registry: Default::default(),
             waiters: Default::default(),
+            followers: Default::default(),
             grants: Default::default(),
             sessions: Default::default(),
             tokens: Default::default(),
@@ -199,7 +200,7 @@ impl GatewayBuilder {
 
 /// Does something to its end also where whoever asked for it hangs up: a front drops the futures of clients that went
 /// away, and what is half recorded must be acted on.
-async fn to_its_end<T, E>(work: impl Future<Output = Result<T, E>> + Send + 'static) -> Result<T, E>
+pub(crate) async fn to_its_end<T, E>(work: impl Future<Output = Result<T, E>> + Send + 'static) -> Result<T, E>
 where
     T: Send + 'static,
     E: From<GatewayError> + Send + 'static,
@@ -228,6 +229,10 @@ impl Gateway {
             plugins: Vec::new(),
             on_pause: Vec::new(),
         }
+    }
+
+    pub(crate) fn kernel(&self) -> &Arc<Kernel> {
+        &self.kernel
     }
 
     /// Calls a tool: the whole way of a call. The answer is final, or says what it waits for.

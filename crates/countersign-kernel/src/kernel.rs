@@ -14,6 +14,7 @@ use crate::catalog::Catalog;
 use crate::error::GatewayError;
 use crate::events::GatewayEvent;
 use crate::expiry::Alarm;
+use crate::follow::Followers;
 use crate::grants::GrantCache;
 use crate::hooks::Hooks;
 use crate::live::{Guard, Live, Registry, State, Waiters};
@@ -49,6 +50,7 @@ pub(crate) struct Kernel {
     pub(crate) events: broadcast::Sender<GatewayEvent>,
     pub(crate) registry: Registry,
     pub(crate) waiters: Waiters,
+    pub(crate) followers: Followers,
     pub(crate) grants: GrantCache,
     pub(crate) sessions: SessionCache,
     pub(crate) tokens: TokenCache,
