@@ -6,6 +6,8 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use countersign_core::execution::Status;
 use countersign_sdk::Remember;
 
+use crate::commands::mcp::McpArgs;
+
 const EXAMPLES: &str = "\
 Examples:
   countersign --demo tools                                   what can be called
@@ -77,6 +79,8 @@ pub(crate) enum Command {
     Audit(AuditCommand),
     /// Say what is configured, and what is wrong
     Doctor,
+    /// Speak MCP on standard input and output, through the server of the data folder or a remote one
+    Mcp(McpArgs),
 }
 
 const CALL_EXAMPLES: &str = "\

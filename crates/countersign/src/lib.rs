@@ -16,6 +16,7 @@
 
 mod app;
 mod args;
+mod bridge;
 mod commands;
 mod config;
 mod data_folder;

@@ -131,7 +131,7 @@ impl Handler {
         }
         let mut attendance = Attendance::on(incoming, &mut begun, words);
         if incoming.takes_tasks {
-            return attendance.as_task(shape).await;
+            return attendance.as_task(&begun, shape).await;
         }
         let waited = self.front.gateway.wait_for(&begun, Patience::UntilPaused);
         let result = attendance.during(waited).await?;

@@ -8,7 +8,7 @@ use std::time::Duration;
 use countersign_core::event::{EventBody, Kind};
 use countersign_core::execution::Status;
 use countersign_core::ids::ExecutionId;
-use countersign_kernel::{CancelError, ExecutionResult, Patience};
+use countersign_kernel::{Begun, CancelError, ExecutionResult, GatewayError, Patience};
 use rmcp::ErrorData;
 use rmcp::model::{
     CallToolResponse, CreateTaskResult, DetailedTask, GetTaskResult, InputResponses, Task, TaskPayload,
@@ -28,16 +28,20 @@ const POLL_MS: u64 = 1_000;
 
 impl Attendance<'_> {
     /// Waits a moment; what is not over by then becomes a task.
-    pub(super) async fn as_task(&mut self, shape: Shape) -> Result<CallToolResponse, ErrorData> {
-        if let Ok(result) = tokio::time::timeout(LONGEST_CALL, self.until_paused()).await {
-            let result = result?;
+    pub(super) async fn as_task(&mut self, begun: &Begun, shape: Shape) -> Result<CallToolResponse, ErrorData> {
+        let gateway = &self.incoming.front.gateway;
+        let failed = |error: GatewayError| unavailable(error.code(), &error.to_string());
+        // By what began it, not by its id: a call that asks nobody may be over before it is written down.
+        let waited = self.during(gateway.wait_for(begun, Patience::UntilPaused));
+        if let Ok(result) = tokio::time::timeout(LONGEST_CALL, waited).await {
+            let result = result?.map_err(failed)?;
             if result.pending.is_empty() {
                 return Ok(answer(&result, shape, &self.incoming.front.links).into());
             }
         }
         // The client will come back for it, so it is written down before the client is told.
-        let known = self.incoming.front.gateway.wait(self.execution, Patience::AtMost(Duration::ZERO)).await;
-        let task = self.incoming.task(&found(known)?).await?;
+        let known = gateway.wait_for(begun, Patience::AtMost(Duration::ZERO)).await.map_err(failed)?;
+        let task = self.incoming.task(&known).await?;
         Ok(CreateTaskResult::new(task).with_meta(about(self.execution)).into())
     }
 }

@@ -82,7 +82,7 @@ impl ServerHandler for Fixtures {
         context: Context,
     ) -> Result<CallToolResponse, ErrorData> {
         if let Some(result) = content::of_tool(&params.name) {
-            return Ok(typed::<CallToolResult>(result)?.into());
+            return Ok(whole::<CallToolResult>(result)?.into());
         }
         match &*params.name {
             "test_sampling" => sampled(&params, &context).await,
@@ -100,7 +100,7 @@ impl ServerHandler for Fixtures {
         _: Option<PaginatedRequestParams>,
         _: Context,
     ) -> Result<ListPromptsResult, ErrorData> {
-        typed(content::prompts())
+        whole(content::prompts())
     }
 
     async fn get_prompt(
@@ -113,7 +113,7 @@ impl ServerHandler for Fixtures {
                 return Ok(ask("user_context", "What context should the prompt use?", "context")?.into());
             };
             let message = json!({ "role": "user", "content": content::text(&context) });
-            return Ok(typed::<GetPromptResult>(json!({ "messages": [message] }))?.into());
+            return Ok(whole::<GetPromptResult>(json!({ "messages": [message] }))?.into());
         }
         let argument = |name: &str| {
             let given = params.arguments.as_ref().and_then(|all| all.get(name));
@@ -121,7 +121,7 @@ impl ServerHandler for Fixtures {
         };
         let prompt = content::prompt(&params.name, argument)
             .ok_or_else(|| ErrorData::invalid_params("There is no such prompt", None))?;
-        Ok(typed::<GetPromptResult>(prompt)?.into())
+        Ok(whole::<GetPromptResult>(prompt)?.into())
     }
 
     async fn list_resources(
@@ -129,7 +129,7 @@ impl ServerHandler for Fixtures {
         _: Option<PaginatedRequestParams>,
         _: Context,
     ) -> Result<ListResourcesResult, ErrorData> {
-        typed(content::resources())
+        whole(content::resources())
     }
 
     async fn list_resource_templates(
@@ -137,7 +137,7 @@ impl ServerHandler for Fixtures {
         _: Option<PaginatedRequestParams>,
         _: Context,
     ) -> Result<ListResourceTemplatesResult, ErrorData> {
-        typed(content::templates())
+        whole(content::templates())
     }
 
     async fn read_resource(
@@ -148,15 +148,13 @@ impl ServerHandler for Fixtures {
         let read = content::read(&params.uri).ok_or_else(|| {
             ErrorData::invalid_params("Resource not found", Some(json!({ "uri": params.uri })))
         })?;
-        Ok(typed::<ReadResourceResult>(read)?.into())
+        Ok(whole::<ReadResourceResult>(read)?.into())
     }
 
-    #[expect(deprecated, reason = "clients of the 2025 era subscribe this way")]
     async fn subscribe(&self, _: SubscribeRequestParams, _: Context) -> Result<(), ErrorData> {
         Ok(())
     }
 
-    #[expect(deprecated, reason = "clients of the 2025 era unsubscribe this way")]
     async fn unsubscribe(&self, _: UnsubscribeRequestParams, _: Context) -> Result<(), ErrorData> {
         Ok(())
     }
@@ -164,7 +162,7 @@ impl ServerHandler for Fixtures {
     async fn complete(&self, params: CompleteRequestParams, _: Context) -> Result<CompleteResult, ErrorData> {
         let cities = ["paris", "park", "party"];
         let fitting: Vec<&str> = cities.into_iter().filter(|c| c.starts_with(&params.argument.value)).collect();
-        typed(json!({ "completion": { "values": fitting, "total": fitting.len(), "hasMore": false } }))
+        whole(json!({ "completion": { "values": fitting, "total": fitting.len(), "hasMore": false } }))
     }
 
     async fn get_task(&self, params: GetTaskParams, _: Context) -> Result<GetTaskResult, ErrorData> {
@@ -185,13 +183,13 @@ impl Fixtures {
     fn task(&self, params: &CallToolRequestParams, context: &Context) -> Result<CallToolResponse, ErrorData> {
         require(context, json!({ "extensions": { "io.modelcontextprotocol/tasks": {} } }))?;
         let outcome: Result<CallToolResult, TaskExit> = match &*params.name {
-            "failing_job" => typed(json!({ "content": [content::text("It failed")], "isError": true })).map_err(TaskExit::from),
+            "failing_job" => whole(json!({ "content": [content::text("It failed")], "isError": true })).map_err(TaskExit::from),
             "protocol_error_job" => Err(ErrorData::internal_error("It broke", None).into()),
             _ => {
                 let Some(name) = answer(params.input_responses.as_ref(), "user_name", "name") else {
                     return Ok(ask("user_name", "What is your name?", "name")?.into());
                 };
-                typed(json!({ "content": [content::text(&format!("Hello, {name}!"))] })).map_err(TaskExit::from)
+                whole(json!({ "content": [content::text(&format!("Hello, {name}!"))] })).map_err(TaskExit::from)
             }
         };
         let task = self.tasks.spawn(TaskOptions::new(), move |_| Box::pin(async move { outcome }));
@@ -286,7 +284,13 @@ fn contains(has: &Value, wanted: &Value) -> bool {
 }
 
 fn done(text: &str) -> Result<CallToolResponse, ErrorData> {
-    Ok(typed::<CallToolResult>(json!({ "content": [content::text(text)] }))?.into())
+    Ok(whole::<CallToolResult>(json!({ "content": [content::text(text)] }))?.into())
+}
+
+/// A whole result. Clients of the 2025 era are not told so: rmcp takes the word out for them.
+fn whole<T: DeserializeOwned>(mut value: Value) -> Result<T, ErrorData> {
+    value["resultType"] = json!("complete");
+    typed(value)
 }
 
 /// The suite speaks JSON, rmcp has types.

@@ -3,10 +3,10 @@
 
 use std::time::Duration;
 
-use countersign::sdk::{Approved, Ctx, Form, Plugin, Remember, Tool, ToolError};
+use countersign::sdk::{Ctx, Form, Plugin, Safe, Tool, ToolBuilder, ToolError};
 use countersign_server::mcp::{Announcement, Announcer};
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
@@ -18,16 +18,11 @@ const LONG_ENOUGH_FOR_A_TASK: Duration = Duration::from_millis(1_300);
 #[derive(Debug, Deserialize, JsonSchema)]
 struct Nothing {}
 
-/// What every tool here answers.
-#[derive(Debug, Serialize, JsonSchema)]
-struct Said {
-    text: String,
-}
-
-type Answer = Result<Said, ToolError>;
+/// What every tool here answers: a text, which clients see as it is.
+type Answer = Result<String, ToolError>;
 
 fn said(text: impl Into<String>) -> Answer {
-    Ok(Said { text: text.into() })
+    Ok(text.into())
 }
 
 /// The fixtures. `announcer` is the one that the front was given.
@@ -134,21 +129,17 @@ fn long_running() -> Vec<Tool> {
             }
             said(format!("{} computed", input.label))
         }),
-        Tool::new("conformance.confirm_delete")
-            .mcp_name("confirm_delete")
-            .name("confirm_delete")
-            .describe("A fixture of the conformance suite.")
-            .remember(Remember::Call)
-            .destructive(|input: &File| format!("Delete {}?", input.filename))
-            .handler(async |_: Ctx, input: Approved<File>| -> Answer {
-                said(format!("Deleted {}", input.filename))
-            }),
+        fixture("confirm_delete", "confirm_delete").handler(async |ctx: Ctx, input: File| -> Answer {
+            let question = format!("Delete {}?", input.filename);
+            let deleted = ctx.elicit(Form::<Deletion>::new(question)).await?.is_some_and(|answer| answer.confirm);
+            said(if deleted { format!("Deleted {}", input.filename) } else { "Kept".to_owned() })
+        }),
         fixture("multi_input", "multi_input").handler(async |ctx: Ctx, _: Nothing| -> Answer {
             let (first, second) = tokio::join!(
-                ctx.elicit(Form::<Named>::new("First name?")),
-                ctx.elicit(Form::<Named>::new("Second name?")),
+                ctx.elicit(Form::<Both>::new("First name?")),
+                ctx.elicit(Form::<Both>::new("Second name?")),
             );
-            let name = |answer: Option<Named>| answer.map(|n| n.name).unwrap_or_default();
+            let name = |answer: Option<Both>| answer.map(|n| n.name).unwrap_or_default();
             said(format!("{} and {}", name(first?), name(second?)))
         }),
     ]
@@ -171,7 +162,7 @@ fn changing(announcer: &Announcer) -> Vec<Tool> {
     ]
 }
 
-fn fixture(path: &str, mcp_name: &str) -> countersign::sdk::ToolBuilder<countersign::sdk::Safe> {
+fn fixture(path: &str, mcp_name: &str) -> ToolBuilder<Safe> {
     Tool::new(format!("conformance.{path}"))
         .mcp_name(mcp_name)
         .name(mcp_name)
@@ -257,6 +248,18 @@ struct Coloured {
 #[derive(Debug, Deserialize, JsonSchema)]
 struct Confirmed {
     ok: bool,
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+struct Deletion {
+    confirm: bool,
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+struct Both {
+    name: String,
+    #[serde(rename = "confirm")]
+    _confirm: bool,
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]

@@ -47,7 +47,7 @@ impl Patience {
     }
 
     /// Waits a little, a little longer each time; an error once it was long enough.
-    pub(super) async fn wait(&mut self, why: &dyn std::fmt::Display) -> Result<(), Failure> {
+    pub(super) async fn wait(&mut self, why: &(dyn std::fmt::Display + Sync)) -> Result<(), Failure> {
         if self.waited >= RECONNECT_WITHIN {
             return Err(Failure::Unreachable(why.to_string()));
         }

@@ -12,7 +12,7 @@ use std::time::Duration;
 use anyhow::{Context as _, bail};
 
 use super::http::Place;
-use crate::reach;
+use super::record as reach;
 
 /// How long a server may take to be ready; recovery of a large store is part of it.
 const START_WITHIN: Duration = Duration::from_secs(30);

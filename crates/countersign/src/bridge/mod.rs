@@ -15,6 +15,7 @@ mod lines;
 mod local_server;
 mod mending;
 mod message;
+mod record;
 mod session;
 mod upstream;
 

@@ -46,7 +46,7 @@ enum McpCommand {
     Install(InstallArgs),
     /// The server that a bridge starts. Nobody types it.
     #[command(hide = true)]
-    Background(super::serve::ServeArgs),
+    Background,
 }
 
 pub(super) async fn run(given: Given, args: McpArgs) -> anyhow::Result<Exit> {
@@ -58,9 +58,9 @@ pub(super) async fn run(given: Given, args: McpArgs) -> anyhow::Result<Exit> {
             let launch = launch(&given.ready()?, args.connect)?;
             install::run(&install, &launch, home.as_deref(), screen)
         }
-        Some(McpCommand::Background(serve)) => {
+        Some(McpCommand::Background) => {
             leave_the_terminal();
-            super::serve::run(given.ready()?, serve).await
+            Err(Problem::new("not_here_yet", "serve").into())
         }
     }
 }

@@ -7,6 +7,7 @@ mod doctor;
 mod executions;
 mod inbox;
 mod input;
+pub(crate) mod mcp;
 mod policy;
 mod run;
 mod settle;
@@ -56,5 +57,6 @@ pub(crate) async fn run(command: Command, given: Given) -> anyhow::Result<Exit> 
         Command::Policy(PolicyCommand::Explain(args)) => policy::explain(given.ready()?, &args),
         Command::Audit(command) => audit::run(&given.ready()?, &command).await,
         Command::Doctor => doctor::run(given).await,
+        Command::Mcp(args) => mcp::run(given, args).await,
     }
 }

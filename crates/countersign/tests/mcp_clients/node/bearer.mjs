@@ -1,6 +1,7 @@
 // Loaded before the conformance suite, which has no way to be given a token: every request it makes carries one, so that
 // the server that is judged is the one that checks tokens.
 
+import http from "node:http";
 import { Agent, setGlobalDispatcher } from "undici";
 
 const bearer = `Bearer ${process.env.COUNTERSIGN_TOKEN}`;
@@ -17,3 +18,7 @@ setGlobalDispatcher(
     dispatch({ ...options, headers: withToken(options.headers) }, handler),
   ),
 );
+
+// Where it wants full control of the headers it uses Node's own.
+const { request } = http;
+http.request = (options, ...rest) => request({ ...options, headers: { ...options.headers, authorization: bearer } }, ...rest);
