@@ -12,4 +12,5 @@
 mod breaking;
 mod carrying;
 mod client;
+mod installing;
 mod server;
