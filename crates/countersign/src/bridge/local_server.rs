@@ -11,8 +11,11 @@ use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 
+use countersign_sdk::ExposeSecret;
+
 use super::http::Place;
-use super::record as reach;
+use crate::key_files::{AGENT_TOKEN, read_token};
+use crate::reach;
 
 /// How long a server may take to be ready; recovery of a large store is part of it.
 const START_WITHIN: Duration = Duration::from_secs(30);
@@ -65,14 +68,12 @@ impl LocalServer {
 
     async fn found(&self) -> anyhow::Result<Option<Place>> {
         let Some(url) = reach::running(&self.folder).await else { return Ok(None) };
-        let token = match &self.token {
-            Some(token) => token.clone(),
-            None => {
-                let file = self.folder.join("agent.token");
-                fs::read_to_string(&file).with_context(|| format!("{} cannot be read", file.display()))?
-            }
+        let of_folder = match &self.token {
+            Some(_) => None,
+            None => read_token(&self.folder, AGENT_TOKEN)?,
         };
-        Place::at(&url, Some(&token)).map(Some)
+        let of_folder = of_folder.as_ref().map(ExposeSecret::expose_secret);
+        Place::at(&url, self.token.as_deref().or(of_folder)).map(Some)
     }
 
     /// One bridge starts a server, the others wait for it. The lock goes with its file.

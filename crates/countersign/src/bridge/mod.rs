@@ -15,7 +15,6 @@ mod lines;
 mod local_server;
 mod mending;
 mod message;
-mod record;
 mod session;
 mod upstream;
 

@@ -11,6 +11,7 @@ use anyhow::Context as _;
 use clap::{Args, Subcommand};
 
 use super::Given;
+use crate::args::ServeArgs;
 use crate::bridge::{self, LocalServer, Place, Upstream};
 use crate::config::Environment;
 use crate::exit::{Exit, Problem};
@@ -46,7 +47,7 @@ enum McpCommand {
     Install(InstallArgs),
     /// The server that a bridge starts. Nobody types it.
     #[command(hide = true)]
-    Background,
+    Background(ServeArgs),
 }
 
 pub(super) async fn run(given: Given, args: McpArgs) -> anyhow::Result<Exit> {
@@ -58,9 +59,9 @@ pub(super) async fn run(given: Given, args: McpArgs) -> anyhow::Result<Exit> {
             let launch = launch(&given.ready()?, args.connect)?;
             install::run(&install, &launch, home.as_deref(), screen)
         }
-        Some(McpCommand::Background) => {
+        Some(McpCommand::Background(serve)) => {
             leave_the_terminal();
-            Err(Problem::new("not_here_yet", "serve").into())
+            super::serve::run(given.ready()?, serve).await
         }
     }
 }

@@ -10,6 +10,7 @@ mod input;
 pub(crate) mod mcp;
 mod policy;
 mod run;
+mod serve;
 mod settle;
 mod timeline;
 mod tools;
@@ -45,6 +46,7 @@ impl Given {
 /// Runs a command.
 pub(crate) async fn run(command: Command, given: Given) -> anyhow::Result<Exit> {
     match command {
+        Command::Serve(args) => serve::run(given.ready()?, args).await,
         Command::Call(args) => call::run(given.ready()?, args).await,
         Command::Run(args) => run::run(given.ready()?, args).await,
         Command::Inbox => inbox::run(&given.ready()?).await,
