@@ -14,7 +14,7 @@ use crate::exit::{Exit, Problem};
 use crate::invocation::Invocation;
 use crate::local::Setup;
 use crate::screen::{Format, Screen};
-use crate::{demo, shown, wire};
+use crate::{demo, shown};
 
 /// The word that makes this program the child in which a script runs. Nobody types it.
 pub(crate) const SANDBOX_WORKER: &str = "sandbox-worker";
@@ -112,7 +112,7 @@ fn tell(error: &anyhow::Error, screen: Screen) -> Exit {
     if let Some(hint) = &problem.hint {
         screen.note(&format!("{} {}", screen.err.bold("hint:"), visible(hint)));
     }
-    if screen.format == Format::Json && screen.print_json(&wire::problem(problem)).is_err() {
+    if screen.format == Format::Json && screen.print_json(&problem.to_json()).is_err() {
         return Exit::Failed;
     }
     problem.exit

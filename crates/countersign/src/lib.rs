@@ -16,20 +16,24 @@
 
 mod app;
 mod args;
+mod client;
 mod commands;
 mod config;
+mod contact;
 mod data_folder;
 mod demo;
 mod exit;
 mod invocation;
 mod local;
 mod progress;
+mod reach;
 mod report;
 mod screen;
 mod shown;
 mod span;
+mod table;
 mod terminal;
-mod wire;
+mod watch;
 
 pub use app::App;
 pub use countersign_sdk as sdk;

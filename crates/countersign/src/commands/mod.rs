@@ -2,15 +2,18 @@
 
 mod audit;
 mod call;
+mod completions;
 mod decide;
 mod doctor;
 mod executions;
+mod grants;
 mod inbox;
 mod input;
 mod policy;
 mod run;
 mod settle;
 mod timeline;
+mod token;
 mod tools;
 
 use crate::args::{Command, PolicyCommand};
@@ -46,15 +49,18 @@ pub(crate) async fn run(command: Command, given: Given) -> anyhow::Result<Exit> 
     match command {
         Command::Call(args) => call::run(given.ready()?, args).await,
         Command::Run(args) => run::run(given.ready()?, args).await,
-        Command::Inbox => inbox::run(&given.ready()?).await,
+        Command::Inbox(args) => inbox::run(given.ready()?, args).await,
         Command::Approve(args) => decide::approve(given.ready()?, args).await,
         Command::Deny(args) => decide::deny(given.ready()?, args).await,
-        Command::Executions(args) => executions::run(&given.ready()?, args).await,
+        Command::Executions(args) => executions::run(given.ready()?, args).await,
         Command::Settle(args) => settle::run(given.ready()?, args).await,
-        Command::Tools(args) => tools::run(given.ready()?, &args),
+        Command::Tools(args) => tools::run(given.ready()?, args).await,
         Command::Policy(PolicyCommand::Check { file }) => policy::check(&file, &given),
-        Command::Policy(PolicyCommand::Explain(args)) => policy::explain(given.ready()?, &args),
-        Command::Audit(command) => audit::run(&given.ready()?, &command).await,
+        Command::Policy(PolicyCommand::Explain(args)) => policy::explain(given.ready()?, &args).await,
+        Command::Audit(command) => audit::run(given.ready()?, command).await,
+        Command::Grants(command) => grants::run(given.ready()?, command).await,
+        Command::Token(command) => token::run(given.ready()?, command).await,
+        Command::Completions { shell } => completions::run(shell, given.screen),
         Command::Doctor => doctor::run(given).await,
     }
 }
