@@ -24,6 +24,7 @@ use crate::backoff::Backoff;
 use crate::catalog::CatalogTool;
 use crate::drive::Flow;
 use crate::error::GatewayError;
+use crate::follow::Told;
 use crate::hooks::HookCall;
 use crate::journal::Beside;
 use crate::kernel::Kernel;
@@ -382,7 +383,18 @@ impl CtxHost for HandlerHost {
         }
         tracing::debug!(execution = %self.live.id, tool = %self.tool.path(), ?level, message, "tool log");
         let bound = self.kernel.settings.max_log_lines;
-        self.live.log(Speaker::Handler, LogLine { level, message }, bound);
+        let line = LogLine { level, message };
+        self.kernel.followers.tell(self.live.id, &Told::Log(line.clone()));
+        self.live.log(Speaker::Handler, line, bound);
+    }
+
+    fn progress(&self, mut progress: countersign_sdk::Progress) {
+        progress.message = progress.message.map(|message| {
+            let mut message = self.redaction.text(message);
+            message.truncate(message.floor_char_boundary(MAX_LOG_BYTES));
+            message
+        });
+        self.kernel.followers.tell(self.live.id, &Told::Progress(progress));
     }
 
     fn cancelled(&self) -> BoxFuture<'_, ()> {

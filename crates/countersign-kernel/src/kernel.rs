@@ -14,6 +14,7 @@ use crate::catalog::Catalog;
 use crate::error::GatewayError;
 use crate::events::GatewayEvent;
 use crate::expiry::Alarm;
+use crate::follow::Followers;
 use crate::grants::GrantCache;
 use crate::hooks::Hooks;
 use crate::live::{Guard, Live, Registry, State, Waiters};
@@ -21,6 +22,7 @@ use crate::ports::{Clock, Credentials, Entropy, ScriptHost, Store};
 use crate::result::Pending;
 use crate::sessions::SessionCache;
 use crate::settings::Settings;
+use crate::tokens::TokenCache;
 
 pub(crate) type OnPause = Arc<dyn Fn(&Pending) + Send + Sync>;
 
@@ -48,8 +50,10 @@ pub(crate) struct Kernel {
     pub(crate) events: broadcast::Sender<GatewayEvent>,
     pub(crate) registry: Registry,
     pub(crate) waiters: Waiters,
+    pub(crate) followers: Followers,
     pub(crate) grants: GrantCache,
     pub(crate) sessions: SessionCache,
+    pub(crate) tokens: TokenCache,
     pub(crate) alarm: Arc<Alarm>,
     pub(crate) closed: watch::Sender<Doors>,
 }

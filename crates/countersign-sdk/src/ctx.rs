@@ -48,8 +48,23 @@ pub trait CtxHost: Send + Sync {
     fn record_step<'a>(&'a self, name: &'a str, value: Value) -> BoxFuture<'a, Result<(), ToolError>>;
     /// Keeps a log line with the call.
     fn log(&self, level: LogLevel, message: &str, fields: Value);
+    /// Tells whoever follows the call how far it got. Nobody may be listening.
+    fn progress(&self, progress: Progress) {
+        let _ = progress;
+    }
     /// Completes when the execution is cancelled.
     fn cancelled(&self) -> BoxFuture<'_, ()>;
+}
+
+/// How far a call got, for whoever waits for it. It is told, not recorded.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Progress {
+    /// How much is done, in the tool's own measure.
+    pub done: f64,
+    /// How much there is, where that is known.
+    pub total: Option<f64>,
+    /// What is being done.
+    pub message: Option<String>,
 }
 
 /// How much a log line matters.
@@ -110,6 +125,13 @@ impl Ctx {
     /// A structured logger scoped to this call.
     pub fn logger(&self) -> Logger<'_> {
         Logger(&*self.host)
+    }
+
+    /// Tells whoever waits for the call how far it got. It is not recorded, and costs the handler nothing where nobody
+    /// listens.
+    pub fn progress(&self, done: f64, total: Option<f64>, message: impl Into<String>) {
+        let message = Some(message.into()).filter(|m: &String| !m.is_empty());
+        self.host.progress(Progress { done, total, message });
     }
 
     /// Who called.

@@ -49,7 +49,7 @@ pub use approved::{Approved, Authority};
 pub use ask::{
     Approval, AskKind, AskReply, AskRequest, ElicitationResponse, Form, FreeText, Outcome, Question, elicit,
 };
-pub use ctx::{Auth, CallFacts, Ctx, CtxHost, LogLevel, Logger};
+pub use ctx::{Auth, CallFacts, Ctx, CtxHost, LogLevel, Logger, Progress};
 pub use effects::{Effects, Remember};
 pub use error::{ToolError, ToolErrorCode};
 pub use form_schema::{FormSchema, FormSchemaError};

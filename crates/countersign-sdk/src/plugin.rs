@@ -4,6 +4,9 @@ use std::collections::HashSet;
 
 use crate::{IdError, Tool};
 
+/// The longest name that every MCP client takes.
+const MAX_MCP_NAME_BYTES: usize = 64;
+
 /// A named group of tools.
 pub struct Plugin {
     id: String,
@@ -85,6 +88,16 @@ pub enum PluginError {
         path: String,
         /// The provider it names.
         provider: String,
+    },
+    /// A name that MCP clients do not take.
+    #[error(
+        "tool \"{path}\" cannot be called \"{name}\" over MCP; use 1 to {MAX_MCP_NAME_BYTES} letters, digits, _ or -"
+    )]
+    McpName {
+        /// The tool.
+        path: String,
+        /// The name.
+        name: String,
     },
     /// A type that makes no usable schema.
     #[error("tool \"{path}\": {problem}")]
@@ -197,10 +210,18 @@ impl Plugin {
         {
             errors.push(PluginError::UndeclaredProvider { path: path.clone(), provider: provider.clone() });
         }
+        if let Some(name) = definition.mcp_name.as_ref().filter(|name| !is_mcp_name(name)) {
+            errors.push(PluginError::McpName { path: path.clone(), name: name.clone() });
+        }
         for schema in [tool.input_schema(), tool.output_schema()] {
             if let Err(e) = schema {
                 errors.push(PluginError::Schema { path: path.clone(), problem: e.to_string() });
             }
         }
     }
+}
+
+fn is_mcp_name(name: &str) -> bool {
+    let fits = (1..=MAX_MCP_NAME_BYTES).contains(&name.len());
+    fits && name.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-'))
 }

@@ -49,6 +49,9 @@ pub struct Definition {
     pub service_account_allowed: bool,
     /// How long an approval counts, where the author says so.
     pub remember: Option<Remember>,
+    /// What MCP clients call it, where the author says so; otherwise its path with dots as `__`. It is no part of the
+    /// fingerprint: people decide about the path, and what runs is the same under any name.
+    pub mcp_name: Option<String>,
 }
 
 impl Tool {
@@ -66,6 +69,7 @@ impl Tool {
             auth_provider: None,
             service_account_allowed: false,
             remember: None,
+            mcp_name: None,
         };
         ToolBuilder { definition, unknown: UnknownProperties::default(), class: Safe }
     }
@@ -177,6 +181,13 @@ impl<Class> ToolBuilder<Class> {
     /// How long an approval counts.
     pub fn remember(mut self, remember: Remember) -> Self {
         self.definition.remember = Some(remember);
+        self
+    }
+
+    /// What MCP clients call it, instead of its path with dots as `__`: 1 to 64 letters, digits, `_` or `-`, unlike any
+    /// other tool's.
+    pub fn mcp_name(mut self, name: impl Into<String>) -> Self {
+        self.definition.mcp_name = Some(name.into());
         self
     }
 

@@ -48,6 +48,8 @@ struct Conductor {
     given: usize,
     /// How many requests of the VM were held against the journal or recorded.
     asked: u32,
+    /// How many lines it logged.
+    said: usize,
     /// How the script ended, once it did; its calls may still be running.
     end: Option<CallOutcome>,
     /// Which reading of the journal all this belongs to.
@@ -139,6 +141,7 @@ impl Conductor {
             machine: Machine::New(vm),
             given: 0,
             asked: 0,
+            said: 0,
             end: None,
             reloads: 0,
             taken: None,

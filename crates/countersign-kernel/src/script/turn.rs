@@ -71,7 +71,7 @@ pub(super) async fn taken(machine: &mut Machine) -> Taken {
 impl Conductor {
     /// The VM and all it was given are forgotten; a fresh one will be given everything again.
     pub(super) fn start_over(&mut self) {
-        (self.machine, self.given, self.asked) = (Machine::New(None), 0, 0);
+        (self.machine, self.given, self.asked, self.said) = (Machine::New(None), 0, 0, 0);
         (self.end, self.taken) = (None, None);
         self.live.forget_what_the_script_said();
     }
@@ -163,7 +163,11 @@ impl Conductor {
         };
         self.machine = taken.vm.map_or(Machine::Over, Machine::Idle);
         let bound = self.kernel.settings.max_log_lines;
-        turn.logs.into_iter().for_each(|line| self.live.log(Speaker::Script, line, bound));
+        for line in turn.logs {
+            self.said += 1;
+            self.kernel.followers.tell_script_line(self.live.id, self.said, &line);
+            self.live.log(Speaker::Script, line, bound);
+        }
         self.hear(state, &turn.requests, taken.admitted)?;
         if let Some(end) = turn.end.filter(|_| self.end.is_none()) {
             self.machine = Machine::Over;

@@ -2,6 +2,9 @@
 
 use std::time::Duration;
 
+use super::announcer::Announcer;
+use super::companion::Companion;
+
 /// How long a call is held for a client that cannot be asked, in case a person decides meanwhile.
 const DEFAULT_HOLD: Duration = Duration::from_secs(45);
 
@@ -18,6 +21,10 @@ pub struct Options {
     pub client_elicitation: bool,
     /// What `requestState` is sealed with. Kept in the data folder, so that a client may come back after a restart.
     pub seal_key: [u8; 32],
+    /// What an embedding program answers beside the gateway's tools; nothing, in the product.
+    pub companion: Option<Companion>,
+    /// Through what connected clients are told that the catalog changed.
+    pub announcer: Announcer,
 }
 
 /// Which tools clients see.
@@ -41,6 +48,8 @@ impl Options {
             agent_may_decide: false,
             client_elicitation: true,
             seal_key,
+            companion: None,
+            announcer: Announcer::default(),
         }
     }
 }

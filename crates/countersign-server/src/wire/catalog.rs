@@ -62,7 +62,7 @@ impl From<&CatalogTool> for ToolDetail {
             auth_provider: definition.auth_provider.clone(),
             service_account_allowed: definition.service_account_allowed,
             source: tool.source().to_owned(),
-            fingerprint: tool.fingerprint().to_string(),
+            fingerprint: tool.fingerprint().0.to_string(),
             input_schema: tool.input_schema().clone(),
             output_schema: tool.output_schema().clone(),
         }

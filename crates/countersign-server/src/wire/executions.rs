@@ -174,7 +174,7 @@ pub struct ExecutionSummary {
 /// A journal event: `{ "v": 1, "at": …, "event": { name: { … } } }`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(transparent)]
-pub struct JournalEvent(#[schema(value_type = Object)] pub Value);
+pub struct JournalEvent(pub Value);
 
 /// What became of a call in doubt.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]

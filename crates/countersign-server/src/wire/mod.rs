@@ -5,8 +5,10 @@
 
 mod catalog;
 mod decisions;
+mod events;
 mod executions;
 mod identity;
+mod policy;
 mod problem;
 
 pub use catalog::{ToolDetail, ToolEffects};
@@ -17,7 +19,10 @@ pub use executions::{
     CallSummary, ExecuteRequest, ExecutionResult, ExecutionSummary, Failure, JournalEvent, LogLine, Pending,
     PendingKind, SettleRequest, Settlement, Status,
 };
+pub use events::{Happened, HappenedKind};
+pub(crate) use identity::role_text;
 pub use identity::{CreateTokenRequest, CreatedToken, LoginLink, Token, Whoami};
+pub use policy::{ExplainRequest, Explanation, RuleReport};
 pub use problem::Problem;
 
 use serde::{Deserialize, Serialize};

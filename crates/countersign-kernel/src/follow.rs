@@ -1,0 +1,190 @@
+//! Following an execution: what its handlers and its script say while it runs, as they say it.
+//!
+//! Nothing of this is recorded, and a follower that is slow misses lines instead of holding a handler up. What was logged is
+//! in the result all the same.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use countersign_core::event::LogLine;
+use countersign_core::ids::ExecutionId;
+use countersign_sdk::Progress;
+use tokio::sync::mpsc;
+
+use crate::accept::{Accepted, CallRequest, Patience};
+use crate::drive::Entry;
+use crate::error::{CallError, GatewayError};
+use crate::gateway::Gateway;
+use crate::kernel::Kernel;
+use crate::live::Live;
+use crate::result::ExecutionResult;
+use crate::script::RunRequest;
+
+/// How far a follower may fall behind before it misses something.
+const FOLLOWER_BACKLOG: usize = 256;
+
+/// Something said while an execution runs.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Told {
+    /// A line was logged.
+    Log(LogLine),
+    /// A handler says how far it got.
+    Progress(Progress),
+}
+
+/// Whether a caller wants to hear what is said from the first word on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Follow {
+    /// It only waits for the answer.
+    No,
+    /// It listens.
+    Yes,
+}
+
+/// An execution that was accepted and goes on by itself; its caller has not waited yet.
+pub struct Begun {
+    /// Its id.
+    pub execution: ExecutionId,
+    /// What is said while it runs, where the caller wanted to hear it.
+    pub following: Option<Following>,
+    live: Option<Arc<Live>>,
+}
+
+/// What an execution says, wherever it runs: also after it was parked and brought back. Dropping this ends it.
+pub struct Following {
+    execution: ExecutionId,
+    kernel: Arc<Kernel>,
+    number: u64,
+    heard: mpsc::Receiver<Told>,
+}
+
+impl Following {
+    /// The next thing said. It waits for as long as nothing is.
+    pub async fn next(&mut self) -> Told {
+        match self.heard.recv().await {
+            Some(told) => told,
+            // The sender is in the kernel for as long as this lives, so there is always a next one to wait for.
+            None => std::future::pending().await,
+        }
+    }
+}
+
+impl Drop for Following {
+    fn drop(&mut self) {
+        self.kernel.followers.leave(self.execution, self.number);
+    }
+}
+
+impl Gateway {
+    /// Calls a tool as [`Gateway::call`] does, and returns as soon as the call is an execution: its id is known while it runs.
+    pub async fn begin_call(&self, request: CallRequest, follow: Follow) -> Result<Begun, CallError> {
+        let kernel = Arc::clone(self.kernel());
+        crate::gateway::to_its_end(async move {
+            let accepted = kernel.accept(&request).await?;
+            let begun = kernel.begun(&accepted, follow);
+            if let Accepted::New(live) = accepted {
+                kernel.spawn_driver(live, Entry::Fresh);
+            }
+            Ok(begun)
+        })
+        .await
+    }
+
+    /// Runs a script as [`Gateway::run`] does, and returns as soon as the script is an execution.
+    pub async fn begin_run(&self, request: RunRequest, follow: Follow) -> Result<Begun, CallError> {
+        let kernel = Arc::clone(self.kernel());
+        crate::gateway::to_its_end(async move {
+            let accepted = kernel.accept_script(&request).await?;
+            Ok(kernel.begun(&accepted, follow))
+        })
+        .await
+    }
+
+    /// Waits for an execution that was begun.
+    pub async fn wait_for(&self, begun: &Begun, patience: Patience) -> Result<ExecutionResult, GatewayError> {
+        let waited = self.kernel().wait_for(begun.execution, begun.live.clone(), patience).await?;
+        waited.ok_or(GatewayError::Closed)
+    }
+
+    /// Listens to an execution from now on.
+    pub fn follow(&self, execution: ExecutionId) -> Following {
+        self.kernel().follow(execution)
+    }
+}
+
+impl Kernel {
+    fn begun(self: &Arc<Self>, accepted: &Accepted, follow: Follow) -> Begun {
+        let (execution, live) = match accepted {
+            Accepted::New(live) => (live.id, Some(Arc::clone(live))),
+            Accepted::Known(id) => (*id, None),
+        };
+        let following = (follow == Follow::Yes).then(|| self.follow(execution));
+        Begun { execution, following, live }
+    }
+
+    fn follow(self: &Arc<Self>, execution: ExecutionId) -> Following {
+        let (number, heard) = self.followers.join(execution);
+        Following { execution, kernel: Arc::clone(self), number, heard }
+    }
+}
+
+/// Who listens to which execution.
+#[derive(Default)]
+pub(crate) struct Followers {
+    inner: Mutex<Listeners>,
+}
+
+#[derive(Default)]
+struct Listeners {
+    next: u64,
+    of: HashMap<ExecutionId, Vec<Listener>>,
+}
+
+struct Listener {
+    number: u64,
+    heard: mpsc::Sender<Told>,
+    /// How many lines of the script it was told: a script that is replayed says them again.
+    script_lines: usize,
+}
+
+impl Followers {
+    fn join(&self, execution: ExecutionId) -> (u64, mpsc::Receiver<Told>) {
+        let (sender, receiver) = mpsc::channel(FOLLOWER_BACKLOG);
+        let mut inner = self.locked();
+        inner.next += 1;
+        let number = inner.next;
+        inner.of.entry(execution).or_default().push(Listener { number, heard: sender, script_lines: 0 });
+        (number, receiver)
+    }
+
+    fn leave(&self, execution: ExecutionId, number: u64) {
+        let mut inner = self.locked();
+        if let Some(listeners) = inner.of.get_mut(&execution) {
+            listeners.retain(|listener| listener.number != number);
+            if listeners.is_empty() {
+                inner.of.remove(&execution);
+            }
+        }
+    }
+
+    /// Tells everybody who listens; nobody waits for a slow one.
+    pub(crate) fn tell(&self, execution: ExecutionId, told: &Told) {
+        for listener in self.locked().of.get(&execution).into_iter().flatten() {
+            let _ = listener.heard.try_send(told.clone());
+        }
+    }
+
+    /// Tells a line of a script: the `nth` it said, from 1, since it was last started over.
+    pub(crate) fn tell_script_line(&self, execution: ExecutionId, nth: usize, line: &LogLine) {
+        for listener in self.locked().of.get_mut(&execution).into_iter().flatten() {
+            if nth > listener.script_lines {
+                listener.script_lines = nth;
+                let _ = listener.heard.try_send(Told::Log(line.clone()));
+            }
+        }
+    }
+
+    fn locked(&self) -> MutexGuard<'_, Listeners> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,15 @@
+//! Which session a request runs in where it names none: the token's own.
+
+use countersign_kernel::{Caller, Gateway, SessionError};
+use countersign_sdk::SessionId;
+
+/// What the session's client is called in the audit.
+const CLIENT: &str = "token";
+
+/// The session that belongs to this credential, opened on its first use. What is approved for it counts wherever the
+/// token is used without a session of its own.
+pub(crate) async fn own_session(gateway: &Gateway, caller: &Caller) -> Result<SessionId, SessionError> {
+    let name = caller.token.map_or_else(|| caller.principal.id.to_string(), |token| token.to_string());
+    let id = SessionId::parse(&format!("ses_of_{name}")).map_err(|_| SessionError::BadClient)?;
+    gateway.open_session(caller, CLIENT, Some(id)).await
+}
