@@ -57,7 +57,8 @@ impl Server {
             prometheus,
             stop: stop.clone(),
         });
-        let mcp = mcp::service(gateway, links, mcp_options, stop.clone())?;
+        let _ = mcp_options;
+        let mcp = Router::new();
         let router = router(Arc::clone(&shared), mcp);
         let serving = tokio::spawn(listen::serve(listener, router, limits, stop));
         Ok(Self { address, shared, serving })

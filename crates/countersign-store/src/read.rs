@@ -246,20 +246,15 @@ pub(crate) fn next_expiry(db: &Connection) -> Result<Option<Timestamp>, Fault> {
 pub(crate) fn standing(db: &Connection) -> Result<Standing, Fault> {
     let of = |status: Status| {
         let sql = "SELECT count(*) FROM executions WHERE status = ?1";
-        one(db, sql, [rows::status_letter(status)], count)
+        one(db, sql, [rows::status_letter(status)], |row| count(row.get(0)?))
     };
     Ok(Standing {
-        recorded: one(db, "SELECT ifnull(max(seq), 0) FROM audit", [], count)?.unwrap_or(0),
-        open: one(db, "SELECT count(*) FROM open_elicitations", [], count)?.unwrap_or(0),
+        recorded: one(db, "SELECT ifnull(max(seq), 0) FROM audit", [], |row| count(row.get(0)?))?.unwrap_or(0),
+        open: one(db, "SELECT count(*) FROM open_elicitations", [], |row| count(row.get(0)?))?.unwrap_or(0),
         waiting: of(Status::Waiting)?.unwrap_or(0),
         running: of(Status::Running)?.unwrap_or(0),
         in_doubt: of(Status::InDoubt)?.unwrap_or(0),
     })
-}
-
-fn count(row: &Row<'_>) -> Result<u64, Fault> {
-    let count: i64 = row.get(0)?;
-    Ok(count.unsigned_abs())
 }
 
 /// A session's grants, oldest first.

@@ -6,12 +6,33 @@
 use std::collections::HashMap;
 use std::sync::Mutex;
 
+use anyhow::Context as _;
+use countersign_sdk::ExposeSecret as _;
+use tempfile::TempDir;
+use tokio::sync::OnceCell;
+
 use crate::client::Client;
+use crate::config::Environment;
 use crate::exit::Problem;
 use crate::invocation::Invocation;
 use crate::local::Setup;
-use crate::reach::{Need, Reach};
+use crate::names::Names;
+use crate::reach::{self, Need, Reach};
 use crate::screen::Screen;
+
+/// What a command wants of a server, and so which data it needs where none runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    /// Looks at tools and rules: no data.
+    Catalog,
+    /// Looks at what happened: the data folder, if there is something in it.
+    Look,
+    /// Looks at or changes tokens, grants and records: the data folder, made where it is not there; nothing of it is taken
+    /// up.
+    Keep,
+    /// Calls, decides or settles: the data folder, and what an earlier process left behind goes on.
+    Act,
+}
 
 /// Where the server runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,31 +54,74 @@ pub(crate) struct Contact {
     pub(crate) invocation: Invocation,
     /// Tools that were asked for, and whether they were missing.
     missing: Mutex<HashMap<String, bool>>,
+    names: OnceCell<Names>,
 }
 
-impl Setup {
-    /// Does something with the server of this setup.
+/// A command whose configuration could be used.
+pub(crate) struct Ready {
+    pub(crate) setup: Setup,
+    pub(crate) environment: Environment,
+}
+
+impl Ready {
+    /// Does something with the server that this command reaches.
     pub(crate) async fn with_server<T>(
-        self,
-        need: Need,
+        mut self,
+        purpose: Purpose,
         work: impl AsyncFnOnce(&Contact) -> anyhow::Result<T>,
     ) -> anyhow::Result<T> {
-        let (screen, invocation) = (self.screen, self.invocation.clone());
-        let reach = Reach::find(self, need).await?;
-        let serves = if reach.is_here() { Serves::Here } else { Serves::Elsewhere };
-        let result = match (reach.agent(), reach.operator()) {
-            (Ok(agent), Ok(operator)) => {
-                let missing = Mutex::default();
-                work(&Contact { agent, operator, serves, screen, invocation, missing }).await
-            }
-            (Err(problem), _) | (_, Err(problem)) => Err(problem.into()),
+        let (screen, invocation) = (self.setup.screen, self.setup.invocation.clone());
+        let need = if purpose == Purpose::Act { Need::Act } else { Need::Look };
+        // Kept until the server is gone.
+        let _without_a_trace = self.step_aside(purpose).await?;
+        let reach = Reach::find(self.setup, &self.environment, need).await?;
+        let result = match Contact::of(&reach, screen, invocation) {
+            Ok(contact) => work(&contact).await,
+            Err(problem) => Err(problem.into()),
         };
         reach.leave().await;
         result
     }
+
+    /// Looking leaves no trace: where there is no server and no data to look at, an empty folder elsewhere does.
+    async fn step_aside(&mut self, purpose: Purpose) -> anyhow::Result<Option<TempDir>> {
+        let folder = &mut self.setup.config.data_dir;
+        let needs_no_data = match purpose {
+            Purpose::Catalog => true,
+            // What is there and cannot be used is to be told of.
+            Purpose::Look => !folder.exists(),
+            Purpose::Keep | Purpose::Act => false,
+        };
+        if !needs_no_data
+            || self.environment.text("COUNTERSIGN_URL").is_some()
+            || reach::running(folder).await.is_some()
+        {
+            return Ok(None);
+        }
+        let elsewhere = tempfile::tempdir().context("an empty folder cannot be made")?;
+        elsewhere.path().clone_into(folder);
+        Ok(Some(elsewhere))
+    }
 }
 
 impl Contact {
+    fn of(reach: &Reach, screen: Screen, invocation: Invocation) -> Result<Self, Problem> {
+        Ok(Self {
+            agent: Client::new(&reach.url, reach.agent.expose_secret())?,
+            operator: Client::new(&reach.url, reach.operator.expose_secret())?,
+            serves: if reach.is_elsewhere() { Serves::Elsewhere } else { Serves::Here },
+            screen,
+            invocation,
+            missing: Mutex::default(),
+            names: OnceCell::new(),
+        })
+    }
+
+    /// What people call those who act here.
+    pub(crate) async fn names(&self) -> &Names {
+        self.names.get_or_init(|| Names::known_to(&self.operator)).await
+    }
+
     /// Whether the server certainly does not have a tool.
     pub(crate) async fn lacks(&self, tool: &str) -> bool {
         if let Some(known) = self.missing.lock().ok().and_then(|known| known.get(tool).copied()) {

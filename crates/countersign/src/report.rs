@@ -11,6 +11,7 @@ use serde_json::Value;
 
 use crate::exit::Exit;
 use crate::invocation::Invocation;
+use crate::names::Names;
 use crate::screen::{Audience, Format, Paint, Screen};
 use crate::shown;
 use crate::span::{moment, span};
@@ -145,7 +146,7 @@ pub(crate) fn receipt(receipt: &ElicitationResponse, pending: &Pending, paint: P
 }
 
 /// Who decided, how and when, as a journal has it.
-pub(crate) fn decision(decision: &countersign_core::elicitation::Decision) -> String {
+pub(crate) fn decision(decision: &countersign_core::elicitation::Decision, names: &Names) -> String {
     let outcome = outcome_words(match decision.outcome {
         Outcome::Approved => "approved",
         Outcome::Denied => "denied",
@@ -154,7 +155,8 @@ pub(crate) fn decision(decision: &countersign_core::elicitation::Decision) -> St
     });
     let by = match &decision.by {
         Decider::Person { principal, .. } => {
-            format!(" by {principal} through {}", shown::line(&decision.channel))
+            let who = names.of(principal.as_str());
+            format!(" by {who} through {}", shown::line(&decision.channel))
         }
         Decider::Grant { id } => format!(" by the remembered approval {id}"),
         Decider::Clock => ": nobody decided in time".to_owned(),
@@ -164,12 +166,12 @@ pub(crate) fn decision(decision: &countersign_core::elicitation::Decision) -> St
 }
 
 /// Who decided and how, as the server tells it.
-pub(crate) fn told_decision(decision: &Decision) -> String {
+pub(crate) fn told_decision(decision: &Decision, names: &Names) -> String {
     let outcome = outcome_words(&decision.outcome);
     let by = match decision.by.as_str() {
         "clock" => ": nobody decided in time".to_owned(),
         "gateway" => " by the gateway".to_owned(),
-        by => format!(" by {} through {}", shown::line(by), shown::line(&decision.channel)),
+        by => format!(" by {} through {}", names.of(by), shown::line(&decision.channel)),
     };
     format!("{outcome}{by}{}", saying(decision.comment.as_deref()))
 }

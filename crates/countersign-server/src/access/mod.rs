@@ -58,7 +58,8 @@ pub(crate) async fn guard(
     if allowed == table::Allowed::Anyone {
         return Ok(next.run(request).await);
     }
-    let (caller, proof) = authenticate(&shared, &request).await?;
+    let peer = request.extensions().get::<Peer>().copied();
+    let (caller, proof) = authenticate(&shared, request.headers(), peer).await?;
     shared.pace.request(&caller)?;
     if !allowed.admits(&caller.principal) {
         return Err(Refusal::forbidden("not_allowed", allowed.refusal()));
@@ -81,9 +82,11 @@ fn is_reading(method: &Method) -> bool {
     matches!(*method, Method::GET | Method::HEAD | Method::OPTIONS)
 }
 
-async fn authenticate(shared: &Shared, request: &Request) -> Result<(Caller, Proof), Refusal> {
-    let peer = request.extensions().get::<Peer>().copied();
-    let headers = request.headers();
+async fn authenticate(
+    shared: &Shared,
+    headers: &HeaderMap,
+    peer: Option<Peer>,
+) -> Result<(Caller, Proof), Refusal> {
     let found = if headers.contains_key(header::AUTHORIZATION) {
         let secret = bearer(headers).ok_or_else(|| unauthenticated("write `Authorization: Bearer TOKEN`"))?;
         shared.gateway.authenticate(secret).await?.map(|caller| (caller, Proof::Bearer))

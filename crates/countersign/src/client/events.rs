@@ -8,10 +8,10 @@ use std::io;
 use std::time::Duration;
 
 use futures_util::stream::{BoxStream, Stream};
+use countersign_server::wire::Happened;
 use futures_util::StreamExt as _;
 use reqwest::header::{ACCEPT, HeaderValue};
 use reqwest::{Method, Response};
-use serde_json::Value;
 use sse_stream::{Sse, SseStream};
 
 use super::Client;
@@ -39,7 +39,7 @@ pub(crate) struct News {
     /// `elicitation.pending`, `elicitation.decided`, …
     pub(crate) name: String,
     /// What the server tells of it.
-    pub(crate) data: Value,
+    pub(crate) happened: Happened,
 }
 
 /// The events of a server.
@@ -101,12 +101,12 @@ impl Events {
 }
 
 /// The bytes of a stream until it ends or falls silent. The comments that keep it alive count: they are no events.
-fn spoken(response: Response) -> impl Stream<Item = io::Result<Vec<u8>>> {
+fn spoken(response: Response) -> impl Stream<Item = io::Result<io::Cursor<Vec<u8>>>> {
     futures_util::stream::unfold(Some(response), |response| async {
         let mut response = response?;
         let silent = || io::Error::from(io::ErrorKind::TimedOut);
         match tokio::time::timeout(LONGEST_SILENCE, response.chunk()).await {
-            Ok(Ok(Some(bytes))) => Some((Ok(bytes.to_vec()), Some(response))),
+            Ok(Ok(Some(bytes))) => Some((Ok(io::Cursor::new(bytes.to_vec())), Some(response))),
             Ok(Ok(None)) => None,
             Ok(Err(error)) => Some((Err(io::Error::other(error)), None)),
             Err(_) => Some((Err(silent()), None)),
@@ -116,6 +116,6 @@ fn spoken(response: Response) -> impl Stream<Item = io::Result<Vec<u8>>> {
 
 /// An event that tells of something; comments and events without data do not.
 fn news(event: Sse) -> Option<News> {
-    let data = serde_json::from_str(event.data.as_deref()?).ok()?;
-    Some(News { name: event.event?, data })
+    let happened = serde_json::from_str(event.data.as_deref()?).ok()?;
+    Some(News { name: event.event?, happened })
 }

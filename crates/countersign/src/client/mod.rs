@@ -15,8 +15,8 @@ use reqwest::header::{AUTHORIZATION, HeaderMap, HeaderValue};
 use reqwest::{Method, RequestBuilder, Url};
 
 pub(crate) use answer::UNREACHABLE;
-pub(crate) use events::{Events, Heard, News};
-pub(crate) use routes::{Explained, Part};
+pub(crate) use events::{Heard, News};
+pub(crate) use routes::Part;
 
 use crate::exit::Problem;
 

@@ -6,17 +6,19 @@ use countersign_core::audit::AuditRecord;
 use countersign_core::event::Event;
 use countersign_server::wire::{
     CreateTokenRequest, CreatedToken, Elicitation, ElicitationResponse, ExecuteRequest, ExecutionResult,
-    ExecutionSummary, Grant, List, ResolveRequest, SettleRequest, Status, Token, ToolDetail, Whoami,
+    ExecutionSummary, ExplainRequest, Explanation, Grant, List, ResolveRequest, SettleRequest, Status, Token,
+    ToolDetail, Whoami,
 };
 use reqwest::Method;
 use serde::Deserialize;
-use serde_json::{Value, json};
 
 use super::Client;
 use crate::exit::Problem;
 
-/// The longest that one request waits; whoever wants to wait longer asks again.
-const ONE_WAIT: Duration = Duration::from_secs(25);
+/// How long the first request waits for an execution, and the longest that one waits. A question that opens between two
+/// of them is noticed when the second ends, so that they begin short.
+const FIRST_WAIT: Duration = Duration::from_millis(20);
+const LONGEST_WAIT: Duration = Duration::from_secs(1);
 /// How many items are asked for at once.
 const PART: usize = 200;
 
@@ -43,16 +45,6 @@ impl Part {
     }
 }
 
-/// What the rules say of a call.
-#[derive(Debug, Clone, Deserialize)]
-pub(crate) struct Explained {
-    /// For a person.
-    pub(crate) text: String,
-    /// The whole of it, for programs.
-    #[serde(flatten)]
-    pub(crate) whole: serde_json::Map<String, Value>,
-}
-
 /// A part of a journal.
 #[derive(Deserialize)]
 struct Journal {
@@ -67,19 +59,19 @@ impl Client {
 
     /// An execution; waits up to `wait` for its end, or for its next question.
     pub(crate) async fn execution(&self, id: &str, wait: Duration) -> Result<ExecutionResult, Problem> {
-        let wait = wait.min(ONE_WAIT).as_millis();
+        let wait = wait.as_millis();
         let query = if wait == 0 { vec![] } else { vec![("waitMs", wait.to_string())] };
         self.json(self.request(Method::GET, &["api", "executions", id], &query)?).await
     }
 
     /// Waits until an execution ends, is in doubt, or asks anew; for as long as that takes.
     pub(crate) async fn until_it_rests(&self, id: &str) -> Result<ExecutionResult, Problem> {
-        loop {
-            let result = self.execution(id, ONE_WAIT).await?;
-            if result.status != Status::Running {
-                return Ok(result);
-            }
+        let (mut result, mut wait) = (self.execution(id, Duration::ZERO).await?, FIRST_WAIT);
+        while result.status == Status::Running {
+            result = self.execution(id, wait).await?;
+            wait = (wait * 2).min(LONGEST_WAIT);
         }
+        Ok(result)
     }
 
     /// Executions, newest first.
@@ -89,7 +81,9 @@ impl Client {
         part: &Part,
     ) -> Result<List<ExecutionSummary>, Problem> {
         let mut query = part.query();
-        query.extend(status.iter().map(|status| ("status", text(status))));
+        if !status.is_empty() {
+            query.push(("status", status.iter().map(text).collect::<Vec<_>>().join(",")));
+        }
         self.json(self.request(Method::GET, &["api", "executions"], &query)?).await
     }
 
@@ -111,6 +105,13 @@ impl Client {
         self.json(self.request(Method::GET, &["api", "elicitation"], &query)?).await
     }
 
+    /// Every question of an execution, open or decided, oldest first.
+    pub(crate) async fn elicitations_of(&self, execution: &str, part: &Part) -> Result<List<Elicitation>, Problem> {
+        let mut query = part.query();
+        query.push(("executionId", execution.to_owned()));
+        self.json(self.request(Method::GET, &["api", "elicitation"], &query)?).await
+    }
+
     /// One question, open or decided.
     pub(crate) async fn elicitation(&self, id: &str) -> Result<Elicitation, Problem> {
         self.json(self.request(Method::GET, &["api", "elicitation", id], &[])?).await
@@ -126,12 +127,9 @@ impl Client {
     }
 
     /// Tools that have these words, all where there are none.
-    pub(crate) async fn tools(&self, query: &str, part: &Part) -> Result<List<ToolDetail>, Problem> {
-        let mut parts = part.query();
-        if !query.is_empty() {
-            parts.push(("query", query.to_owned()));
-        }
-        self.json(self.request(Method::GET, &["api", "tools"], &parts)?).await
+    pub(crate) async fn tools(&self, query: &str) -> Result<List<ToolDetail>, Problem> {
+        let query = if query.is_empty() { vec![] } else { vec![("query", query.to_owned())] };
+        self.json(self.request(Method::GET, &["api", "tools"], &query)?).await
     }
 
     /// One tool.
@@ -139,16 +137,15 @@ impl Client {
         self.json(self.request(Method::GET, &["api", "tools", path], &[])?).await
     }
 
-    /// Tools as scripts see them: TypeScript.
-    pub(crate) async fn declarations(&self, wanted: &str) -> Result<String, Problem> {
-        let query = if wanted.is_empty() { vec![] } else { vec![("path", wanted.to_owned())] };
-        self.text(self.request(Method::GET, &["api", "tools", "declarations"], &query)?).await
+    /// Tools as scripts see them: TypeScript. All where none is named.
+    pub(crate) async fn declarations(&self, paths: &[&str]) -> Result<String, Problem> {
+        let query = if paths.is_empty() { vec![] } else { vec![("path", paths.join(","))] };
+        self.text(self.request(Method::GET, &["api", "declarations"], &query)?).await
     }
 
     /// What the rules say of a call. Nothing runs.
-    pub(crate) async fn explain(&self, tool: &str, args: &Value, session: &str) -> Result<Explained, Problem> {
-        let body = json!({ "tool": tool, "args": args, "sessionId": session });
-        self.json(self.request(Method::POST, &["api", "policy", "explain"], &[])?.json(&body)).await
+    pub(crate) async fn explain(&self, request: &ExplainRequest) -> Result<Explanation, Problem> {
+        self.json(self.request(Method::POST, &["api", "policy", "explain"], &[])?.json(request)).await
     }
 
     /// The remembered approvals of a session.

@@ -6,9 +6,9 @@ use serde_json::{Value, json};
 
 use crate::args::AuditCommand;
 use crate::client::Client;
+use crate::contact::{Purpose, Ready};
 use crate::exit::{Exit, Problem};
-use crate::local::Setup;
-use crate::reach::Need;
+use crate::names::Names;
 use crate::screen::{Format, Screen};
 use crate::shown;
 use crate::table::Table;
@@ -16,13 +16,13 @@ use crate::table::Table;
 /// How many records are asked for at once.
 const BATCH: usize = 200;
 
-pub(super) async fn run(setup: Setup, command: AuditCommand) -> anyhow::Result<Exit> {
-    setup
-        .with_server(Need::Look, async |contact| {
+pub(super) async fn run(ready: Ready, command: AuditCommand) -> anyhow::Result<Exit> {
+    ready
+        .with_server(Purpose::Keep, async |contact| {
             let (client, screen) = (&contact.operator, contact.screen);
             match command {
                 AuditCommand::Verify => print_verified(client, screen).await,
-                AuditCommand::Tail { number } => tail(client, u64::from(number), screen).await,
+                AuditCommand::Tail { number } => tail(client, u64::from(number), contact.names().await, screen).await,
                 AuditCommand::Export { after } => export(client, after, screen).await,
             }
         })
@@ -63,7 +63,7 @@ pub(super) async fn verified(client: &Client) -> Result<Result<(u64, Digest), Br
     }
 }
 
-async fn tail(client: &Client, number: u64, screen: Screen) -> anyhow::Result<Exit> {
+async fn tail(client: &Client, number: u64, names: &Names, screen: Screen) -> anyhow::Result<Exit> {
     let last = last_seq(client).await?;
     let records = gathered(client, last.saturating_sub(number), number).await?;
     if screen.format == Format::Json {
@@ -78,7 +78,7 @@ async fn tail(client: &Client, number: u64, screen: Screen) -> anyhow::Result<Ex
             record.seq.to_string().into(),
             entry.at.to_string().into(),
             shown::line(&entry.what).into(),
-            entry.by.map_or_else(|| "gateway".to_owned(), |by| shown::line(by.as_str())).into(),
+            entry.by.map_or_else(|| "gateway".to_owned(), |by| names.of(by.as_str())).into(),
             entry.execution.map(|id| id.to_string()).unwrap_or_default().into(),
             shown::line(&entry.detail).into(),
         ]);

@@ -5,24 +5,22 @@ use countersign_server::wire::{ExecuteRequest, Status};
 
 use super::input::{self, Place};
 use crate::args::CallArgs;
-use crate::contact::Contact;
+use crate::contact::{Contact, Purpose, Ready};
 use crate::exit::{Exit, Problem};
-use crate::local::Setup;
-use crate::reach::Need;
 use crate::{report, shown, terminal};
 
-pub(super) async fn run(setup: Setup, args: CallArgs) -> anyhow::Result<Exit> {
+pub(super) async fn run(ready: Ready, args: CallArgs) -> anyhow::Result<Exit> {
     let input = input::json(args.input.as_deref(), "the arguments")?;
     let asks =
-        setup.screen.can_ask() && !args.no_wait && input::place(args.input.as_deref()) == Place::Elsewhere;
+        ready.setup.screen.can_ask() && !args.no_wait && input::place(args.input.as_deref()) == Place::Elsewhere;
     let request = ExecuteRequest {
         tool: Some(args.path.clone()),
         args: Some(input),
         session_id: Some(session(&args.session)?),
         ..ExecuteRequest::default()
     };
-    setup
-        .with_server(Need::Act, async |contact| {
+    ready
+        .with_server(Purpose::Act, async |contact| {
             let mut result = match contact.agent.execute(&request).await {
                 Ok(result) => result,
                 Err(problem) => return Err(refused(problem, &args.path, contact).await.into()),
@@ -69,33 +67,39 @@ pub(super) fn of_session(problem: Problem) -> Problem {
 
 /// Every violation that a server lists, a line each.
 pub(super) fn violations(problem: &Problem) -> String {
-    let Some(all) = problem.more.get("violations").and_then(|all| all.as_array()) else {
-        return format!("\n  {}", shown::flat(&problem.message));
-    };
-    let line = |violation: &serde_json::Value| match (violation["at"].as_str(), violation["problem"].as_str()) {
-        (Some(at), Some(problem)) if !at.is_empty() => format!("\n  {}: {}", shown::flat(at), shown::flat(problem)),
-        (_, Some(problem)) => format!("\n  {}", shown::flat(problem)),
-        _ => format!("\n  {}", shown::flat(violation.as_str().unwrap_or(&violation.to_string()))),
-    };
-    all.iter().map(line).collect()
+    let all = problem.more.get("violations").and_then(|all| all.as_array()).cloned().unwrap_or_default();
+    let lines = all.iter().filter_map(|one| one.as_str()).map(|one| format!("\n  {}", shown::flat(one)));
+    lines.collect()
 }
 
 /// That there is no such tool, and what was perhaps meant. The server names near misses; what is missing altogether is
 /// explained here.
 pub(super) async fn not_found(problem: Problem, path: &str, contact: &Contact) -> Problem {
     let Ok(all) = super::tools::all(contact, "").await else { return problem };
-    let list = contact.invocation.command("tools");
-    if crate::demo::owns(path) && all.iter().all(|tool| tool.source != "demo") {
-        return problem.hint(contact.missing_tool_hint(path));
-    }
-    if all.is_empty() {
-        let with_demo = contact.invocation.command_with_demo("tools");
-        return problem.hint(format!("There are no tools at all. The demo has some: `{with_demo}`."));
-    }
-    match ToolPath::parse(path) {
-        Err(error) if !problem.message.contains("namespace") => {
-            problem.hint(format!("{error} `{list}` lists what there is."))
+    let list = format!("`{}` lists what there is.", contact.invocation.command("tools"));
+    let names = |name: &str| -> Vec<String> {
+        let names = problem.more.get(name).and_then(|names| names.as_array()).cloned().unwrap_or_default();
+        names.iter().filter_map(|name| name.as_str()).map(shown::flat).collect()
+    };
+    let (near, inside) = (names("near"), names("inside"));
+    let missing = problem.saying(format!("there is no tool \"{}\"", shown::flat(path)));
+    match (near.as_slice(), inside.as_slice()) {
+        ([], []) if crate::demo::owns(path) && all.iter().all(|tool| tool.source != "demo") => {
+            missing.hint(contact.missing_tool_hint(path))
         }
-        _ => problem.hint(format!("`{list}` lists what there is.")),
+        ([], []) if all.is_empty() => {
+            let with_demo = contact.invocation.command_with_demo("tools");
+            missing.hint(format!("There are no tools at all. The demo has some: `{with_demo}`."))
+        }
+        ([], []) => match ToolPath::parse(path) {
+            Ok(_) => missing.hint(list),
+            Err(error) => missing.hint(format!("{error} {list}")),
+        },
+        (near, []) => missing.hint(format!("Did you mean {}? {list}", near.join(" or "))),
+        (_, inside) => {
+            let shown = shown::flat(path);
+            let there = inside.join(", ");
+            missing.saying(format!("\"{shown}\" is a namespace, not a tool; in it there are {there}")).hint(list)
+        }
     }
 }

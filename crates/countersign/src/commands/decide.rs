@@ -14,20 +14,19 @@ use countersign_server::wire::{Decision, Elicitation, ElicitationResponse, Pendi
 use super::call::violations;
 use super::input;
 use crate::args::{ApproveArgs, DenyArgs};
-use crate::contact::{Contact, Serves};
+use crate::client::Part;
+use crate::contact::{Contact, Purpose, Ready, Serves};
 use crate::exit::{Exit, Problem};
 use crate::invocation::Invocation;
-use crate::local::Setup;
-use crate::reach::Need;
 use crate::screen::{Format, Screen};
 use crate::{report, shown, terminal};
 
-pub(super) async fn approve(setup: Setup, args: ApproveArgs) -> anyhow::Result<Exit> {
-    check_target(&args.id, &setup.invocation)?;
+pub(super) async fn approve(ready: Ready, args: ApproveArgs) -> anyhow::Result<Exit> {
+    check_target(&args.id, &ready.setup.invocation)?;
     let mut data = args.data.as_deref().map(|data| input::json(Some(data), "--data")).transpose()?;
-    let rules = Rules { version: setup.config.policy.version().digest(), file: setup.config.file.clone() };
-    setup
-        .with_server(Need::Act, async |contact| {
+    let rules = Rules { version: ready.setup.config.policy.version().digest(), file: ready.setup.config.file.clone() };
+    ready
+        .with_server(Purpose::Act, async |contact| {
             let asked = decidable(contact, &args.id).await?;
             rules.check(&asked, contact).await?;
             if data.is_none() && contact.screen.can_ask() {
@@ -47,10 +46,10 @@ pub(super) async fn approve(setup: Setup, args: ApproveArgs) -> anyhow::Result<E
         .await
 }
 
-pub(super) async fn deny(setup: Setup, args: DenyArgs) -> anyhow::Result<Exit> {
-    check_target(&args.id, &setup.invocation)?;
-    setup
-        .with_server(Need::Act, async |contact| {
+pub(super) async fn deny(ready: Ready, args: DenyArgs) -> anyhow::Result<Exit> {
+    check_target(&args.id, &ready.setup.invocation)?;
+    ready
+        .with_server(Purpose::Act, async |contact| {
             let asked = decidable(contact, &args.id).await?;
             let answer = terminal::no(args.reason);
             let receipt = decide(contact, &asked, &answer).await?;
@@ -79,7 +78,13 @@ fn check_target(id: &str, invocation: &Invocation) -> Result<(), Problem> {
 
 /// The question that is decided, if the server can go on with it.
 async fn decidable(contact: &Contact, id: &str) -> Result<Elicitation, Problem> {
-    let asked = contact.operator.elicitation(id).await.map_err(|problem| refused(problem, contact))?;
+    let asked = match contact.operator.elicitation(id).await {
+        Ok(asked) => asked,
+        Err(problem) => match last_asked(contact, id).await {
+            Some(asked) if problem.code == "not_found" => asked,
+            _ => return Err(refused(problem, contact).await),
+        },
+    };
     let tool = asked.question.tool_path.as_str();
     if asked.decision.is_none() && contact.lacks(tool).await {
         return Err(contact.tool_not_here(tool, "so it could not run; it waits still"));
@@ -87,13 +92,27 @@ async fn decidable(contact: &Contact, id: &str) -> Result<Elicitation, Problem> 
     Ok(asked)
 }
 
+/// The last question of an execution that asks nothing now: whoever decides it again is told how it was decided.
+async fn last_asked(contact: &Contact, id: &str) -> Option<Elicitation> {
+    id.parse::<ExecutionId>().ok()?;
+    let (mut part, mut last) = (Some(Part::default()), None);
+    while let Some(wanted) = part {
+        let list = contact.operator.elicitations_of(id, &wanted).await.ok()?;
+        part = Part::after(&list);
+        last = list.items.into_iter().next_back().or(last);
+    }
+    last
+}
+
 async fn decide(
     contact: &Contact,
     asked: &Elicitation,
     answer: &ResolveRequest,
 ) -> Result<ElicitationResponse, Problem> {
-    let decided = contact.operator.resolve(&asked.question.elicitation_id, answer).await;
-    decided.map_err(|problem| refused(problem, contact))
+    match contact.operator.resolve(&asked.question.elicitation_id, answer).await {
+        Ok(receipt) => Ok(receipt),
+        Err(problem) => Err(refused(problem, contact).await),
+    }
 }
 
 /// The rules that a server in this process decides by.
@@ -171,14 +190,15 @@ fn announce(receipt: &ElicitationResponse, asked: &Elicitation, answer: &Resolve
 }
 
 /// Why nothing was decided, and what to do about it.
-fn refused(problem: Problem, contact: &Contact) -> Problem {
+async fn refused(problem: Problem, contact: &Contact) -> Problem {
     let inbox = contact.invocation.command("inbox");
     match problem.code.as_ref() {
         "not_found" => Problem::new("not_found", "there is nothing of this id to decide")
             .hint(format!("`{inbox}` lists what waits.")),
         "already_decided" => {
             let decision = problem.more.get("decision").cloned().and_then(|d| serde_json::from_value::<Decision>(d).ok());
-            let by = decision.map_or_else(String::new, |d| format!(": {}", report::told_decision(&d)));
+            let names = contact.names().await;
+            let by = decision.map_or_else(String::new, |d| format!(": {}", report::told_decision(&d, names)));
             problem.saying(format!("it was decided already{by}"))
         }
         "several_pending" => {

@@ -9,19 +9,18 @@ use serde_json::json;
 use super::timeline;
 use crate::args::ExecutionsArgs;
 use crate::client::Part;
-use crate::contact::{Contact, Serves};
+use crate::contact::{Contact, Purpose, Ready, Serves};
 use crate::exit::{Exit, Problem};
 use crate::invocation::Invocation;
-use crate::local::Setup;
-use crate::reach::Need;
+use crate::names::Names;
 use crate::screen::{Format, Screen};
 use crate::table::Table;
 use crate::{report, shown};
 
-pub(super) async fn run(setup: Setup, args: ExecutionsArgs) -> anyhow::Result<Exit> {
-    let id = args.id.as_deref().map(|id| execution_id(id, &setup.invocation)).transpose()?;
-    setup
-        .with_server(Need::Look, async |contact| match id {
+pub(super) async fn run(ready: Ready, args: ExecutionsArgs) -> anyhow::Result<Exit> {
+    let id = args.id.as_deref().map(|id| execution_id(id, &ready.setup.invocation)).transpose()?;
+    ready
+        .with_server(Purpose::Look, async |contact| match id {
             None => list(contact, args).await,
             Some(id) => one(contact, &id.to_string()).await,
         })
@@ -54,7 +53,7 @@ async fn list(contact: &Contact, args: ExecutionsArgs) -> anyhow::Result<Exit> {
         screen.print_json(&serde_json::to_value(list)?)?;
         return Ok(Exit::Done);
     }
-    screen.print(&table(&list.items, screen).render())?;
+    screen.print(&table(&list.items, contact.names().await, screen).render())?;
     match list.next_cursor {
         Some(cursor) => screen.note(&format!(
             "More: `{}`",
@@ -85,7 +84,7 @@ async fn gathered(
     }
 }
 
-fn table(items: &[ExecutionSummary], screen: Screen) -> Table {
+fn table(items: &[ExecutionSummary], names: &Names, screen: Screen) -> Table {
     let paint = screen.out;
     let mut table = Table::new(screen, &["EXECUTION", "STATUS", "TOOL", "SESSION", "REQUESTER", "STARTED"]);
     for item in items {
@@ -95,7 +94,7 @@ fn table(items: &[ExecutionSummary], screen: Screen) -> Table {
             (word.to_owned(), report::status(item.status, paint)).into(),
             item.tool.as_deref().map_or_else(|| "(script)".to_owned(), shown::line).into(),
             shown::line(&item.session_id).into(),
-            shown::line(&item.requester).into(),
+            names.of(&item.requester).into(),
             report::ago(&item.created_at).into(),
         ]);
     }
@@ -114,7 +113,7 @@ async fn one(contact: &Contact, id: &str) -> anyhow::Result<Exit> {
         return Ok(Exit::Done);
     }
     print_head(&result, &journal, screen)?;
-    for line in timeline::lines(&journal) {
+    for line in timeline::lines(&journal, contact.names().await) {
         screen.print(&line)?;
     }
     if let Some(note) = what_to_do(&result, &journal, contact) {

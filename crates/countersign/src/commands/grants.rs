@@ -4,21 +4,20 @@ use countersign_server::wire::Grant;
 use serde_json::json;
 
 use super::call::session;
-use crate::args::{GrantsCommand, GrantsScope};
-use crate::contact::Contact;
+use crate::args::GrantsCommand;
+use crate::contact::{Contact, Purpose, Ready};
 use crate::exit::{Exit, Problem};
-use crate::local::Setup;
-use crate::reach::Need;
+use crate::names::Names;
 use crate::screen::{Format, Screen};
 use crate::table::Table;
 use crate::{report, shown};
 
-pub(super) async fn run(setup: Setup, command: GrantsCommand) -> anyhow::Result<Exit> {
-    let GrantsCommand::List(GrantsScope { session: named }) | GrantsCommand::Clear { scope: GrantsScope { session: named }, .. } =
-        &command;
-    let named = session(named)?;
-    setup
-        .with_server(Need::Look, async |contact| match command {
+pub(super) async fn run(ready: Ready, command: GrantsCommand) -> anyhow::Result<Exit> {
+    let (GrantsCommand::List(scope) | GrantsCommand::Clear { scope, .. }) = &command;
+    let named = session(&scope.session)?;
+    let purpose = if matches!(command, GrantsCommand::List(_)) { Purpose::Look } else { Purpose::Keep };
+    ready
+        .with_server(purpose, async |contact| match command {
             GrantsCommand::List(_) => list(contact, &named).await,
             GrantsCommand::Clear { id, .. } => clear(contact, &named, id.as_deref()).await,
         })
@@ -32,7 +31,7 @@ async fn list(contact: &Contact, session: &str) -> anyhow::Result<Exit> {
         screen.print_json(&serde_json::to_value(&grants)?)?;
         return Ok(Exit::Done);
     }
-    screen.print(&table(&grants.items, screen).render())?;
+    screen.print(&table(&grants.items, contact.names().await, screen).render())?;
     if grants.items.is_empty() {
         screen.note(&format!("Nothing is remembered in {session}: every destructive call there asks."));
     } else {
@@ -42,7 +41,7 @@ async fn list(contact: &Contact, session: &str) -> anyhow::Result<Exit> {
     Ok(Exit::Done)
 }
 
-fn table(grants: &[Grant], screen: Screen) -> Table {
+fn table(grants: &[Grant], names: &Names, screen: Screen) -> Table {
     let mut table = Table::new(screen, &["GRANT", "TOOLS", "GIVEN", "BY", "EXPIRES", "USES LEFT"]);
     for grant in grants {
         let tools = grant.tool_paths.iter().map(|path| shown::line(path)).collect::<Vec<_>>().join(", ");
@@ -50,7 +49,7 @@ fn table(grants: &[Grant], screen: Screen) -> Table {
             shown::line(&grant.grant_id).into(),
             tools.into(),
             report::ago(&grant.given_at).into(),
-            shown::line(&grant.by).into(),
+            names.of(&grant.by).into(),
             grant.expires_at.as_deref().map_or_else(|| "never".to_owned(), shown::line).into(),
             grant.uses_left.map_or_else(|| "any".to_owned(), |uses| uses.to_string()).into(),
         ]);

@@ -4,23 +4,21 @@ use countersign_server::wire::{Elicitation, List};
 
 use crate::args::InboxArgs;
 use crate::client::Part;
-use crate::contact::{Contact, Serves};
+use crate::contact::{Contact, Purpose, Ready, Serves};
 use crate::exit::{Exit, Problem};
-use crate::local::Setup;
-use crate::reach::Need;
 use crate::report;
 use crate::screen::{Format, Paint};
 
-pub(super) async fn run(setup: Setup, args: InboxArgs) -> anyhow::Result<Exit> {
+pub(super) async fn run(ready: Ready, args: InboxArgs) -> anyhow::Result<Exit> {
     if args.watch {
-        if !setup.screen.can_ask() {
+        if !ready.setup.screen.can_ask() {
             return Err(Problem::usage("`inbox --watch` is a view for a terminal")
                 .hint("Leave --watch out; `--json` is for programs.")
                 .into());
         }
-        return setup.with_server(Need::Act, async |contact| crate::watch::run(contact).await).await;
+        return ready.with_server(Purpose::Act, async |contact| crate::watch::run(contact).await).await;
     }
-    setup.with_server(Need::Look, async |contact| look(contact).await).await
+    ready.with_server(Purpose::Look, async |contact| look(contact).await).await
 }
 
 async fn look(contact: &Contact) -> anyhow::Result<Exit> {
@@ -68,7 +66,7 @@ async fn entry(asked: &Elicitation, paint: Paint, contact: &Contact) -> String {
         "{}  asked {} by {} in {}\n{}  approve   {}{data}\n  deny      {}\n\n",
         paint.bold(id),
         report::ago(&pending.asked_at),
-        crate::shown::line(&asked.requester),
+        contact.names().await.of(&asked.requester),
         crate::shown::line(&asked.session_id),
         report::question(pending, paint),
         command("approve"),

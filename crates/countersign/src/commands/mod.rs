@@ -11,6 +11,7 @@ mod inbox;
 mod input;
 mod policy;
 mod run;
+mod serve;
 mod settle;
 mod timeline;
 mod token;
@@ -18,6 +19,7 @@ mod tools;
 
 use crate::args::{Command, PolicyCommand};
 use crate::config::{ConfigErrors, Environment};
+use crate::contact::Ready;
 use crate::exit::{Exit, Problem};
 use crate::invocation::Invocation;
 use crate::local::Setup;
@@ -33,20 +35,22 @@ pub(crate) struct Given {
 
 impl Given {
     /// What a command that works with the configuration has.
-    fn ready(self) -> Result<Setup, Problem> {
+    fn ready(self) -> Result<Ready, Problem> {
         for stranger in self.environment.strangers() {
             tracing::warn!("{stranger} is set and means nothing; is it misspelt?");
         }
-        self.setup.map_err(|errors| {
+        let setup = self.setup.map_err(|errors| {
             let hint = format!("`{}` says more.", self.invocation.command("doctor"));
             Problem::new("bad_configuration", errors.to_string()).hint(hint)
-        })
+        })?;
+        Ok(Ready { setup, environment: self.environment })
     }
 }
 
 /// Runs a command.
 pub(crate) async fn run(command: Command, given: Given) -> anyhow::Result<Exit> {
     match command {
+        Command::Serve(args) => serve::run(given.ready()?.setup, args).await,
         Command::Call(args) => call::run(given.ready()?, args).await,
         Command::Run(args) => run::run(given.ready()?, args).await,
         Command::Inbox(args) => inbox::run(given.ready()?, args).await,

@@ -2,16 +2,15 @@
 
 use std::path::Path;
 
-use serde_json::{Value, json};
+use countersign_server::wire::{ExplainRequest, Explanation};
+use serde_json::json;
 
 use super::call::{not_found, session};
 use super::{Given, input};
 use crate::args::{ExplainArgs, Shared};
-use crate::client::Explained;
 use crate::config::Config;
+use crate::contact::{Purpose, Ready};
 use crate::exit::{Exit, Problem};
-use crate::local::Setup;
-use crate::reach::Need;
 use crate::screen::{Format, Screen};
 use crate::shown;
 
@@ -32,13 +31,14 @@ pub(super) fn check(file: &Path, given: &Given) -> anyhow::Result<Exit> {
     Ok(Exit::Done)
 }
 
-pub(super) async fn explain(setup: Setup, given: &ExplainArgs) -> anyhow::Result<Exit> {
+pub(super) async fn explain(ready: Ready, given: &ExplainArgs) -> anyhow::Result<Exit> {
     let path = given.path.as_str();
     let args = input::json(given.input.as_deref(), "the arguments")?;
-    let session = session(&given.session)?;
-    setup
-        .with_server(Need::Look, async |contact| {
-            let explained = match contact.agent.explain(path, &args, &session).await {
+    let session_id = Some(session(&given.session)?);
+    let request = ExplainRequest { tool: path.to_owned(), args: Some(args), session_id };
+    ready
+        .with_server(Purpose::Catalog, async |contact| {
+            let explained = match contact.agent.explain(&request).await {
                 Ok(explained) => explained,
                 Err(problem) if problem.code == "tool_not_found" => {
                     return Err(not_found(problem, path, contact).await.into());
@@ -50,9 +50,12 @@ pub(super) async fn explain(setup: Setup, given: &ExplainArgs) -> anyhow::Result
         .await
 }
 
-fn print(explained: &Explained, screen: Screen) -> anyhow::Result<Exit> {
+fn print(explained: &Explanation, screen: Screen) -> anyhow::Result<Exit> {
+    for violation in &explained.violations {
+        screen.note(&format!("note: the call would be refused before any rule: {}", shown::line(violation)));
+    }
     if screen.format == Format::Json {
-        screen.print_json(&Value::Object(explained.whole.clone()))?;
+        screen.print_json(&serde_json::to_value(explained)?)?;
         return Ok(Exit::Done);
     }
     for line in explained.text.lines() {

@@ -7,28 +7,26 @@ use countersign_server::wire::{ExecuteRequest, ExecutionResult, Status};
 use super::call::{of_session, session};
 use super::input::{self, Place};
 use crate::args::RunArgs;
-use crate::contact::Contact;
+use crate::contact::{Contact, Purpose, Ready};
 use crate::exit::{Exit, Problem};
-use crate::local::Setup;
 use crate::progress::Progress;
-use crate::reach::Need;
 use crate::report;
 use crate::terminal::{self, Asked, Keyboard};
 
 /// How often what is shown is brought up to date.
 const TICK: Duration = Duration::from_millis(80);
 
-pub(super) async fn run(setup: Setup, args: RunArgs) -> anyhow::Result<Exit> {
+pub(super) async fn run(ready: Ready, args: RunArgs) -> anyhow::Result<Exit> {
     let source = input::text(&args.file)?;
-    let asks = setup.screen.can_ask() && !args.no_wait && input::place(Some(&args.file)) == Place::Elsewhere;
+    let asks = ready.setup.screen.can_ask() && !args.no_wait && input::place(Some(&args.file)) == Place::Elsewhere;
     let request = ExecuteRequest {
         code: Some(source),
         session_id: Some(session(&args.session)?),
         wait_ms: Some(u64::try_from(TICK.as_millis()).unwrap_or(u64::MAX)),
         ..ExecuteRequest::default()
     };
-    setup
-        .with_server(Need::Act, async |contact| {
+    ready
+        .with_server(Purpose::Act, async |contact| {
             let begun = contact.agent.execute(&request).await;
             let begun = begun.map_err(|problem| refused(problem, &args.file))?;
             let result = watched(contact, begun, asks.then(Keyboard::of_process)).await?;
@@ -69,7 +67,8 @@ fn refused(problem: Problem, file: &str) -> Problem {
     match (number("line"), number("column")) {
         (Some(line), Some(column)) => {
             let place = if file == "-" { "standard input" } else { file };
-            let message = format!("{place}:{line}:{column}: {}", problem.message);
+            let what = problem.more.get("problem").and_then(|what| what.as_str()).unwrap_or(&problem.message);
+            let message = format!("{place}:{line}:{column}: {what}");
             problem.saying(message)
         }
         _ => of_session(problem),

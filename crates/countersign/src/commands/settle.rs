@@ -6,17 +6,15 @@ use super::call::violations;
 use super::executions::{execution_id, not_found};
 use super::input;
 use crate::args::{SettleArgs, SettlementArg};
-use crate::contact::Contact;
+use crate::contact::{Contact, Purpose, Ready};
 use crate::exit::{Exit, Problem};
-use crate::local::Setup;
-use crate::reach::Need;
 use crate::report;
 
-pub(super) async fn run(setup: Setup, args: SettleArgs) -> anyhow::Result<Exit> {
-    let id = execution_id(&args.execution, &setup.invocation)?.to_string();
+pub(super) async fn run(ready: Ready, args: SettleArgs) -> anyhow::Result<Exit> {
+    let id = execution_id(&args.execution, &ready.setup.invocation)?.to_string();
     let request = request(&args)?;
-    let exit = setup
-        .with_server(Need::Act, async |contact| {
+    let exit = ready
+        .with_server(Purpose::Act, async |contact| {
             let known = contact.operator.execution(&id, std::time::Duration::ZERO).await;
             let known = known.map_err(|problem| not_found(problem, &id, &contact.invocation))?;
             let call = usize::try_from(args.call).ok().and_then(|call| known.calls.get(call));

@@ -4,17 +4,15 @@ use countersign_server::wire::{CreateTokenRequest, Token};
 use serde_json::json;
 
 use crate::args::TokenCommand;
-use crate::contact::Contact;
+use crate::contact::{Contact, Purpose, Ready};
 use crate::exit::{Exit, Problem};
-use crate::local::Setup;
-use crate::reach::Need;
 use crate::screen::{Format, Screen};
 use crate::table::Table;
 use crate::{report, shown};
 
-pub(super) async fn run(setup: Setup, command: TokenCommand) -> anyhow::Result<Exit> {
-    setup
-        .with_server(Need::Look, async |contact| match command {
+pub(super) async fn run(ready: Ready, command: TokenCommand) -> anyhow::Result<Exit> {
+    ready
+        .with_server(Purpose::Keep, async |contact| match command {
             TokenCommand::Create { role, name } => {
                 create(contact, CreateTokenRequest { name, role: role.to_string() }).await
             }

@@ -5,16 +5,13 @@ use serde_json::json;
 
 use super::call::not_found;
 use crate::args::{ShowArgs, ToolsArgs, ToolsCommand};
-use crate::client::Part;
-use crate::contact::Contact;
+use crate::contact::{Contact, Purpose, Ready};
 use crate::exit::{Exit, Problem};
-use crate::local::Setup;
-use crate::reach::Need;
 use crate::screen::{Format, Screen};
 use crate::shown;
 use crate::table::Table;
 
-pub(super) async fn run(setup: Setup, args: ToolsArgs) -> anyhow::Result<Exit> {
+pub(super) async fn run(ready: Ready, args: ToolsArgs) -> anyhow::Result<Exit> {
     if let Some(ToolsCommand::Show(show)) = &args.show
         && !show.types
         && show.wanted.len() != 1
@@ -22,8 +19,8 @@ pub(super) async fn run(setup: Setup, args: ToolsArgs) -> anyhow::Result<Exit> {
         let message = "`tools show` shows one tool: name it, or add --types for as many as you like";
         return Err(Problem::usage(message).into());
     }
-    setup
-        .with_server(Need::Look, async |contact| match args.show {
+    ready
+        .with_server(Purpose::Catalog, async |contact| match args.show {
             Some(ToolsCommand::Show(show)) if show.types => types(contact, &show.wanted.join(" ")).await,
             Some(ToolsCommand::Show(show)) => one(contact, &show).await,
             None => list(contact, &args.query.join(" ")).await,
@@ -33,13 +30,7 @@ pub(super) async fn run(setup: Setup, args: ToolsArgs) -> anyhow::Result<Exit> {
 
 /// Every tool that has these words.
 pub(super) async fn all(contact: &Contact, query: &str) -> Result<Vec<ToolDetail>, Problem> {
-    let (mut all, mut part) = (Vec::new(), Some(Part::default()));
-    while let Some(wanted) = part {
-        let list = contact.agent.tools(query, &wanted).await?;
-        part = Part::after(&list);
-        all.extend(list.items);
-    }
-    Ok(all)
+    Ok(contact.agent.tools(query).await?.items)
 }
 
 async fn list(contact: &Contact, query: &str) -> anyhow::Result<Exit> {
@@ -78,13 +69,12 @@ async fn nothing_found(contact: &Contact, query: &str) -> String {
 
 /// Tools as scripts see them. The text is made visible where it is made.
 async fn types(contact: &Contact, query: &str) -> anyhow::Result<Exit> {
-    let text = match contact.agent.declarations(query).await {
-        Ok(text) => text,
-        Err(problem) if problem.code == "tool_not_found" => {
-            return Err(nothing_to_declare(problem, query, contact).await.into());
-        }
-        Err(problem) => return Err(problem.into()),
-    };
+    let found = named_or_searched(contact, query).await?;
+    if found.is_empty() {
+        return Err(nothing_to_declare(query, contact).await.into());
+    }
+    let paths: Vec<&str> = found.iter().map(|tool| tool.path.as_str()).collect();
+    let text = contact.agent.declarations(&paths).await?;
     match contact.screen.format {
         Format::Json => contact.screen.print_json(&json!({ "declarations": text }))?,
         Format::Text => contact.screen.print(&text)?,
@@ -92,14 +82,37 @@ async fn types(contact: &Contact, query: &str) -> anyhow::Result<Exit> {
     Ok(Exit::Done)
 }
 
-async fn nothing_to_declare(problem: Problem, query: &str, contact: &Contact) -> Problem {
+/// The tool or namespace that is called exactly so, else what a search finds.
+async fn named_or_searched(contact: &Contact, query: &str) -> Result<Vec<ToolDetail>, Problem> {
+    let every = all(contact, "").await?;
+    if query.is_empty() {
+        return Ok(every);
+    }
+    let below =
+        |path: &str| path.strip_prefix(query).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'));
+    let named: Vec<_> = every.into_iter().filter(|tool| below(&tool.path)).collect();
+    if named.is_empty() { all(contact, query).await } else { Ok(named) }
+}
+
+async fn nothing_to_declare(query: &str, contact: &Contact) -> Problem {
     if query.is_empty() {
         let with_demo = contact.invocation.command_with_demo("tools show --types");
-        return problem
-            .saying("there are no tools")
+        return Problem::new("tool_not_found", "there are no tools")
             .hint(format!("The demo has some: `{with_demo}`."));
     }
-    not_found(problem, query, contact).await
+    let message = format!(
+        "no tool or namespace is called \"{0}\", and none has \"{0}\" in its path, name or description",
+        shown::flat(query)
+    );
+    let hint = match contact.agent.tool(query).await {
+        // Words to search for are no path, and should not be called a bad one.
+        Err(problem) if query.contains('.') || crate::demo::owns(query) => {
+            not_found(problem, query, contact).await.hint
+        }
+        _ => None,
+    };
+    let list = || format!("`{}` lists what there is.", contact.invocation.command("tools"));
+    Problem::new("tool_not_found", message).hint(hint.unwrap_or_else(list))
 }
 
 async fn one(contact: &Contact, args: &ShowArgs) -> anyhow::Result<Exit> {

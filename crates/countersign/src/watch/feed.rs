@@ -1,11 +1,12 @@
 //! What the server tells: the list whenever the connection is new, then each question as it comes and goes.
 
-use countersign_server::wire::{Decision, Elicitation, ElicitationResponse};
+use countersign_server::wire::{Elicitation, ElicitationResponse};
 use tokio::sync::mpsc::Sender;
 
 use super::model::MOST_ITEMS;
 use crate::client::{self, Client, News, Part};
 use crate::exit::Problem;
+use crate::names::Names;
 use crate::report;
 
 /// Something that the view has to know.
@@ -23,12 +24,12 @@ pub(super) enum Heard {
 }
 
 /// Follows the server until nobody listens.
-pub(super) async fn follow(client: Client, tell: Sender<Heard>) {
+pub(super) async fn follow(client: Client, names: Names, tell: Sender<Heard>) {
     let mut events = client.events();
     loop {
         let heard = match events.next().await {
             client::Heard::Connected => listed(&client).await,
-            client::Heard::News(news) => told(&client, &news).await,
+            client::Heard::News(news) => Ok(told(news, &names)),
             client::Heard::Lost(problem) => Ok(Some(Heard::Lost(problem.message))),
         };
         let heard = heard.unwrap_or_else(|problem| Some(Heard::Lost(problem.message)));
@@ -53,23 +54,15 @@ async fn listed(client: &Client) -> Result<Option<Heard>, Problem> {
     Ok(Some(Heard::Listed { items, more: part.is_some() }))
 }
 
-async fn told(client: &Client, news: &News) -> Result<Option<Heard>, Problem> {
-    let Some(id) = news.data["elicitationId"].as_str() else { return Ok(None) };
-    let decided = |decision: &Decision| {
-        Some(Heard::Decided { id: id.to_owned(), words: report::told_decision(decision) })
-    };
-    match news.name.as_str() {
-        "elicitation.pending" => {
-            let asked = client.elicitation(id).await?;
-            Ok(match &asked.decision {
-                Some(decision) => decided(decision),
-                None => Some(Heard::Asked(Box::new(asked))),
-            })
+/// What an event means for the list. It says how the question stands by now, which may be later than the event.
+fn told(news: News, names: &Names) -> Option<Heard> {
+    let asked = news.happened.elicitation?;
+    match (news.name.as_str(), &asked.decision) {
+        ("elicitation.pending" | "elicitation.decided", Some(decision)) => {
+            let (id, words) = (asked.question.elicitation_id.clone(), report::told_decision(decision, names));
+            Some(Heard::Decided { id, words })
         }
-        "elicitation.decided" => {
-            let asked = client.elicitation(id).await?;
-            Ok(asked.decision.as_ref().and_then(decided))
-        }
-        _ => Ok(None),
+        ("elicitation.pending", None) => Some(Heard::Asked(Box::new(asked))),
+        _ => None,
     }
 }

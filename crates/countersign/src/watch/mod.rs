@@ -8,6 +8,8 @@
 //! a signal.
 
 mod feed;
+#[cfg(test)]
+mod fixture;
 mod keys;
 mod model;
 mod page;
@@ -35,12 +37,13 @@ const BACKLOG: usize = 256;
 /// Shows the inbox until the person leaves it.
 pub(crate) async fn run(contact: &Contact) -> anyhow::Result<Exit> {
     let mut stop = Stop::listen()?;
+    let names = contact.names().await.clone();
     let (tell, mut heard) = mpsc::channel(BACKLOG);
-    let feeding = tokio::spawn(feed::follow(contact.operator.clone(), tell.clone()));
+    let feeding = tokio::spawn(feed::follow(contact.operator.clone(), names.clone(), tell.clone()));
     let mut keys = keys::of_process();
     let mut tick = tokio::time::interval(TICK);
     let mut stage = Stage::enter()?;
-    let mut model = Model::new(contact.operator.url(), stage.size()?, SystemClock.now());
+    let mut model = Model::new(contact.operator.url(), names, stage.size()?, SystemClock.now());
     loop {
         stage.draw(|frame| view::draw(frame, &model, contact.screen.out, SystemClock.now()))?;
         // One thing at a time, and drawn after each: what counts as read was on the screen.

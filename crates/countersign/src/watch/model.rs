@@ -13,6 +13,7 @@ use super::page::{PageRow, page};
 use super::prompt::{Filled, Filling, Line};
 use super::view::areas;
 use crate::exit::Problem;
+use crate::names::Names;
 use crate::span::moment;
 use crate::terminal::{most_remembered, no, yes};
 use crate::{report, shown};
@@ -93,6 +94,7 @@ pub(super) enum Link {
 /// Everything that is on the screen.
 pub(super) struct Model {
     pub(super) url: String,
+    pub(super) names: Names,
     pub(super) items: Vec<Item>,
     pub(super) more: bool,
     pub(super) link: Link,
@@ -106,9 +108,10 @@ pub(super) struct Model {
 }
 
 impl Model {
-    pub(super) fn new(url: &str, size: Size, now: Timestamp) -> Self {
+    pub(super) fn new(url: &str, names: Names, size: Size, now: Timestamp) -> Self {
         Self {
             url: url.to_owned(),
+            names,
             items: Vec::new(),
             more: false,
             link: Link::Opening,
@@ -228,7 +231,7 @@ impl Model {
         let words = match answer {
             Ok(receipt) => format!("{} by you", shown::line(&receipt.outcome)),
             Err(problem) => match (problem.code.as_ref(), winner(&problem)) {
-                ("already_decided", Some(decision)) => report::told_decision(&decision),
+                ("already_decided", Some(decision)) => report::told_decision(&decision, &self.names),
                 ("already_decided", None) => "decided by somebody else".to_owned(),
                 ("expired", _) => "expired: nobody decided in time".to_owned(),
                 _ => return self.reopen(id, &problem),
