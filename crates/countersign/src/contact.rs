@@ -5,6 +5,7 @@
 
 use std::collections::HashMap;
 use std::sync::Mutex;
+use std::time::Duration;
 
 use anyhow::Context as _;
 use countersign_sdk::ExposeSecret as _;
@@ -19,6 +20,9 @@ use crate::local::Setup;
 use crate::names::Names;
 use crate::reach::{self, Need, Reach};
 use crate::screen::Screen;
+
+/// When to say that handlers are waited for.
+const SAY_SO_AFTER: Duration = Duration::from_secs(2);
 
 /// What a command wants of a server, and so which data it needs where none runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -79,7 +83,7 @@ impl Ready {
             Ok(contact) => work(&contact).await,
             Err(problem) => Err(problem.into()),
         };
-        reach.leave().await;
+        leave(reach, screen).await;
         result
     }
 
@@ -101,6 +105,17 @@ impl Ready {
         let elsewhere = tempfile::tempdir().context("an empty folder cannot be made")?;
         elsewhere.path().clone_into(folder);
         Ok(Some(elsewhere))
+    }
+}
+
+async fn leave(reach: Reach, screen: Screen) {
+    let leaving = reach.leave();
+    tokio::pin!(leaving);
+    if tokio::time::timeout(SAY_SO_AFTER, &mut leaving).await.is_err() {
+        screen.note(
+            "Waiting for a call that an earlier process left unfinished; stopping now would leave it in doubt.",
+        );
+        leaving.await;
     }
 }
 

@@ -131,7 +131,7 @@ enum Openness {
 
 async fn of(store: &dyn Store, execution: ExecutionId, openness: Openness) -> Vec<ElicitationRow> {
     let open_only = matches!(openness, Openness::Open);
-    let filter = ElicitationFilter { execution: Some(execution), open_only, digest: None };
+    let filter = ElicitationFilter { execution: Some(execution), open_only, ..Default::default() };
     store.elicitations(filter, Page::first(100)).await.unwrap().items
 }
 
