@@ -4,7 +4,7 @@
 
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use countersign_kernel::ports::StoreError;
+use countersign_kernel::ports::{ScriptFault, StoreError};
 use countersign_kernel::{
     CallError, CancelError, DecideError, GatewayError, SessionError, SettleError, TokenError,
 };
@@ -102,6 +102,10 @@ impl From<CallError> for Refusal {
             CallError::Namespace { inside, .. } => Self::new(404, code, detail).with("inside", json!(inside)),
             CallError::InvalidInput { violations: found } => {
                 Self::new(422, code, detail).with("violations", violations(&found))
+            }
+            CallError::Script(ScriptFault::Invalid { message, line, column }) => {
+                let place = Self::new(422, code, detail).with("line", json!(line)).with("column", json!(column));
+                place.with("problem", json!(message))
             }
             CallError::OutOfBounds(_) | CallError::Script(_) => Self::new(422, code, detail),
             CallError::NoScripts => Self::new(501, code, detail),

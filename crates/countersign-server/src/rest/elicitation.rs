@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use axum::extract::{Path, State};
+use axum::http::HeaderMap;
 use axum::{Extension, Json};
 use countersign_core::digest::Digest;
 use countersign_core::ids::ExecutionId;
@@ -98,6 +99,7 @@ pub(super) async fn resolve(
     State(shared): State<Arc<Shared>>,
     Extension(caller): Extension<Caller>,
     Extension(proof): Extension<Proof>,
+    headers: HeaderMap,
     Path(id): Path<String>,
     Body(request): Body<wire::ResolveRequest>,
 ) -> Result<Json<wire::ElicitationResponse>, Refusal> {
@@ -115,7 +117,7 @@ pub(super) async fn resolve(
         true => Answer::Approve { remember, data: request.data },
         false => Answer::Deny,
     };
-    let channel = channel(&proof).to_owned();
+    let channel = channel(&proof, &headers).to_owned();
     let decide = Decide { target, by: caller, channel, answer, comment: request.comment };
     let receipt = shared.gateway.decide(decide).await?;
     Ok(Json(wire::ElicitationResponse::from(&receipt)))

@@ -53,15 +53,15 @@ enum McpCommand {
 pub(super) async fn run(given: Given, args: McpArgs) -> anyhow::Result<Exit> {
     let (environment, screen) = (given.environment.clone(), given.screen);
     match args.command {
-        None => pipe(&given.ready()?, args.connect, &environment).await,
+        None => pipe(&given.ready()?.setup, args.connect, &environment).await,
         Some(McpCommand::Install(install)) => {
             let home = environment.path("HOME");
-            let launch = launch(&given.ready()?, args.connect)?;
+            let launch = launch(&given.ready()?.setup, args.connect)?;
             install::run(&install, &launch, home.as_deref(), screen)
         }
         Some(McpCommand::Background(serve)) => {
             leave_the_terminal();
-            super::serve::run(given.ready()?, serve).await
+            super::serve::run(given.ready()?.setup, serve).await
         }
     }
 }
