@@ -20,6 +20,7 @@ use countersign_kernel::Caller;
 pub(crate) use login::{COOKIE, COOKIE_LIFE, Logins};
 pub(crate) use pace::Pace;
 pub(crate) use place::Places;
+pub use table::routes;
 
 use crate::refusal::Refusal;
 use crate::shared::Shared;
