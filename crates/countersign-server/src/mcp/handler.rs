@@ -250,8 +250,7 @@ impl ServerHandler for Handler {
         page: Option<PaginatedRequestParams>,
         context: Context,
     ) -> Result<ListToolsResult, ErrorData> {
-        self.incoming(&context)?;
-        self.front.shelf.list(page)
+        self.front.shelf.list(page, self.incoming(&context)?.era)
     }
 
     fn get_tool(&self, name: &str) -> Option<Tool> {

@@ -9,13 +9,15 @@ use std::sync::Arc;
 
 use countersign_kernel::{Catalog, CatalogTool};
 use countersign_sdk::ToolPath;
-use rmcp::model::{CacheScope, ErrorData};
-use rmcp::model::{JsonObject, ListToolsResult, PaginatedRequestParams, Tool, ToolAnnotations};
+use rmcp::model::{
+    CacheScope, ErrorData, JsonObject, ListToolsResult, PaginatedRequestParams, Tool, ToolAnnotations,
+};
 use serde_json::{Value, json};
 
 use super::MountError;
 use super::companion::Companion;
 use super::options::Surface;
+use super::requests::Era;
 
 /// The most tools in one part of the list.
 const PAGE: usize = 500;
@@ -103,8 +105,12 @@ impl Shelf {
         self.tool(name).is_some_and(|tool| tool.output_schema.is_some())
     }
 
-    /// A part of the list. The cursor is where it goes on.
-    pub(super) fn list(&self, page: Option<PaginatedRequestParams>) -> Result<ListToolsResult, ErrorData> {
+    /// A part of the list, as this era has it. The cursor is where it goes on.
+    pub(super) fn list(
+        &self,
+        page: Option<PaginatedRequestParams>,
+        era: Era,
+    ) -> Result<ListToolsResult, ErrorData> {
         let start = match page.and_then(|page| page.cursor) {
             None => 0,
             Some(cursor) => {
@@ -116,9 +122,10 @@ impl Shelf {
             }
         };
         let end = (start + PAGE).min(self.tools.len());
-        let mut list = ListToolsResult::with_all_items(self.tools[start..end].to_vec())
-            .with_ttl_ms(LIST_FRESH_MS)
-            .with_cache_scope(CacheScope::Private);
+        let mut list = ListToolsResult::with_all_items(self.tools[start..end].to_vec());
+        if era == Era::July2026 {
+            list = list.with_ttl_ms(LIST_FRESH_MS).with_cache_scope(CacheScope::Private);
+        }
         list.next_cursor = (end < self.tools.len()).then(|| end.to_string());
         Ok(list)
     }
