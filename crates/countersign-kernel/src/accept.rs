@@ -63,6 +63,8 @@ impl From<Principal> for Caller {
 pub enum Patience {
     /// Until it ends, is in doubt, or first waits for a person.
     UntilPaused,
+    /// The same, but at most this long.
+    UntilPausedWithin(Duration),
     /// Until it ends or is in doubt, but at most this long.
     AtMost(Duration),
     /// Until it ends or is in doubt, however long that takes.

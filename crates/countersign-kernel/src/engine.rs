@@ -67,6 +67,18 @@ pub enum GateError {
     Gateway(#[from] GatewayError),
 }
 
+impl GateError {
+    /// The stable code.
+    pub fn code(&self) -> &str {
+        match self {
+            Self::Refused(failure) => &failure.code,
+            Self::InvalidInput(_) => "invalid_input",
+            Self::UnknownTool => "tool_not_found",
+            Self::Gateway(e) => e.code(),
+        }
+    }
+}
+
 impl ElicitationEngine {
     pub(crate) fn new(kernel: Arc<Kernel>, session: SessionId, requester: Caller, decider: Caller) -> Self {
         Self { kernel, session, requester, decider }

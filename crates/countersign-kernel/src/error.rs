@@ -192,6 +192,21 @@ pub enum CancelError {
     Gateway(#[from] GatewayError),
 }
 
+impl CancelError {
+    /// The stable code.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::NotFound => "not_found",
+            Self::NotAllowed => "not_allowed",
+            Self::Ended => "already_ended",
+            Self::TooLate => "too_late",
+            Self::Stopping => "stopping",
+            Self::InDoubt => "in_doubt",
+            Self::Gateway(e) => e.code(),
+        }
+    }
+}
+
 /// Why a doubt was not settled.
 #[derive(Debug, thiserror::Error)]
 pub enum SettleError {
@@ -213,6 +228,20 @@ pub enum SettleError {
     /// Something inside failed.
     #[error("{0}")]
     Gateway(#[from] GatewayError),
+}
+
+impl SettleError {
+    /// The stable code.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::NotFound => "not_found",
+            Self::NotInDoubt => "not_in_doubt",
+            Self::NotAllowed => "not_allowed",
+            Self::ToolChanged => "tool_changed",
+            Self::OutOfBounds(e) => e.code(),
+            Self::Gateway(e) => e.code(),
+        }
+    }
 }
 
 macro_rules! from_parts {

@@ -26,7 +26,7 @@ use crate::hooks::{Hooks, PostHook, PreHook};
 use crate::kernel::{Doors, Kernel, OnPause};
 use crate::ports::{
     Clock, Credentials, ElicitationFilter, ElicitationRow, Entropy, EnvCredentials, ExecutionFilter,
-    ExecutionRow, Listing, Page, ScriptHost, Store, SystemClock, SystemEntropy, TokenRow,
+    ExecutionRow, Listing, Page, ScriptHost, Standing, Store, SystemClock, SystemEntropy, TokenRow,
 };
 use crate::result::{ExecutionResult, Pending};
 use crate::script::RunRequest;
@@ -145,16 +145,35 @@ impl GatewayBuilder {
         self
     }
 
+    /// Builds a gateway that only looks: it takes up nothing, runs nothing, accepts nothing and lets nothing expire. A
+    /// program without the tools of an interrupted execution can read of it without ending it.
+    pub async fn look(self) -> Result<Gateway, BuildError> {
+        let kernel = self.kernel()?;
+        kernel.closed.send_replace(Doors::Closed);
+        Ok(Gateway { kernel })
+    }
+
     /// Builds the catalog, takes up what an earlier process left behind, and starts the expiry timer. When this
     /// returns, every call that was interrupted is in doubt or goes on.
     pub async fn start(self) -> Result<Gateway, BuildError> {
+        let kernel = self.kernel()?;
+        kernel.set_alarm().await?;
+        let found = kernel.recover().await?;
+        if found > 0 {
+            tracing::info!(found, "took up executions that were running when the last process ended");
+        }
+        tokio::spawn(expiry::watch(Arc::downgrade(&kernel), Arc::clone(&kernel.alarm)));
+        Ok(Gateway { kernel })
+    }
+
+    fn kernel(self) -> Result<Arc<Kernel>, BuildError> {
         let mut catalog = Catalog::default();
         for plugin in self.plugins {
             let name = plugin.id().to_owned();
             catalog.register(plugin).map_err(|errors| BuildError::Plugin { plugin: name, errors })?;
         }
         let policy_version = self.policy.version().digest();
-        let kernel = Arc::new(Kernel {
+        Ok(Arc::new(Kernel {
             store: self.store,
             clock: self.clock,
             entropy: self.entropy,
@@ -172,16 +191,10 @@ impl GatewayBuilder {
             followers: Default::default(),
             grants: Default::default(),
             sessions: Default::default(),
+            tokens: Default::default(),
             alarm: Default::default(),
             closed: watch::Sender::new(Doors::Open),
-        });
-        kernel.set_alarm().await?;
-        let found = kernel.recover().await?;
-        if found > 0 {
-            tracing::info!(found, "took up executions that were running when the last process ended");
-        }
-        tokio::spawn(expiry::watch(Arc::downgrade(&kernel), Arc::clone(&kernel.alarm)));
-        Ok(Gateway { kernel })
+        }))
     }
 }
 
@@ -259,6 +272,16 @@ impl Gateway {
         patience: Patience,
     ) -> Result<Option<ExecutionResult>, GatewayError> {
         self.kernel.wait_for(id, None, patience).await
+    }
+
+    /// Waits until an execution ends, is in doubt, or asks something it does not ask now, but at most this long; nothing
+    /// where there is no such execution.
+    pub async fn wait_anew(
+        &self,
+        id: ExecutionId,
+        limit: Duration,
+    ) -> Result<Option<ExecutionResult>, GatewayError> {
+        self.kernel.wait_anew(id, limit).await
     }
 
     /// An execution as it stands.
@@ -362,6 +385,21 @@ impl Gateway {
         Ok(self.kernel.store.executions(filter, page).await?)
     }
 
+    /// One execution's row: whose it is and where it stands.
+    pub async fn execution(&self, id: ExecutionId) -> Result<Option<ExecutionRow>, GatewayError> {
+        Ok(self.kernel.store.execution(id).await?)
+    }
+
+    /// Whose a session is.
+    pub async fn session_owner(&self, id: &SessionId) -> Result<Option<PrincipalId>, GatewayError> {
+        self.kernel.sessions.owner(&*self.kernel.store, id).await
+    }
+
+    /// How much is unfinished, and how much was recorded.
+    pub async fn standing(&self) -> Result<Standing, GatewayError> {
+        Ok(self.kernel.store.standing().await?)
+    }
+
     /// One execution's journal; empty where there is none.
     pub async fn journal(&self, id: ExecutionId) -> Result<Vec<Event>, GatewayError> {
         Ok(self.kernel.store.journal(id).await?)
@@ -422,6 +460,11 @@ impl Gateway {
     /// Who a secret belongs to.
     pub async fn authenticate(&self, secret: &str) -> Result<Option<Caller>, GatewayError> {
         self.kernel.authenticate(secret).await
+    }
+
+    /// Who holds a token, by its id; nobody where it is unknown or revoked.
+    pub async fn holder(&self, id: TokenId) -> Result<Option<Caller>, GatewayError> {
+        self.kernel.holder(id).await
     }
 
     /// The moment, as this gateway's clock tells it.

@@ -7,11 +7,13 @@ use countersign_core::audit::AuditEntry;
 use countersign_core::event::{Event, EventBody};
 use countersign_core::execution::{Asked, Execution};
 use countersign_core::ids::ElicitationId;
+use tokio::time::Instant;
 
 use crate::error::GatewayError;
 use crate::events::{GatewayEvent, GatewayEventKind};
 use crate::kernel::Kernel;
 use crate::live::State;
+use crate::meter;
 use crate::ports::{ElicitationRow, ExecutionRow, GrantWrite, JournalWrite, Requirement, Write};
 use crate::result::Pending;
 
@@ -67,8 +69,11 @@ impl Kernel {
         let write = write(state, beside);
         // Should whoever waits for this hang up here, nobody knows what became of it.
         state.doubtful = true;
+        let begun = Instant::now();
         match self.store.commit(write).await {
             Ok(committed) => {
+                meter::committed(begun.elapsed());
+                meter::recorded(&state.execution, &state.unflushed);
                 state.doubtful = false;
                 state.stored = state.execution.version();
                 let events = std::mem::take(&mut state.unflushed);
@@ -82,6 +87,7 @@ impl Kernel {
     /// Queues everything noted so far, for executions that changed nothing in the world.
     pub(crate) fn flush_soon(&self, state: &mut State) -> Result<(), GatewayError> {
         self.store.commit_soon(write(state, Beside::default())).inspect_err(|_| state.doubtful = true)?;
+        meter::recorded(&state.execution, &state.unflushed);
         state.unflushed.clear();
         state.stored = state.execution.version();
         self.waiters.wake(state.execution.id());

@@ -22,6 +22,7 @@ use crate::ports::{Clock, Credentials, Entropy, ScriptHost, Store};
 use crate::result::Pending;
 use crate::sessions::SessionCache;
 use crate::settings::Settings;
+use crate::tokens::TokenCache;
 
 pub(crate) type OnPause = Arc<dyn Fn(&Pending) + Send + Sync>;
 
@@ -52,6 +53,7 @@ pub(crate) struct Kernel {
     pub(crate) followers: Followers,
     pub(crate) grants: GrantCache,
     pub(crate) sessions: SessionCache,
+    pub(crate) tokens: TokenCache,
     pub(crate) alarm: Arc<Alarm>,
     pub(crate) closed: watch::Sender<Doors>,
 }

@@ -27,6 +27,7 @@ mod hooks;
 mod journal;
 mod kernel;
 mod live;
+mod meter;
 mod questions;
 mod recovery;
 mod redaction;

@@ -30,6 +30,17 @@ pub enum SessionError {
     Gateway(#[from] GatewayError),
 }
 
+impl SessionError {
+    /// The stable code.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::BadClient => "bad_client",
+            Self::Taken => "session_taken",
+            Self::Gateway(e) => e.code(),
+        }
+    }
+}
+
 /// Whose the sessions are that were looked at.
 #[derive(Default)]
 pub(crate) struct SessionCache {

@@ -1,5 +1,9 @@
 //! Tokens: who acts, proved by a secret that is stored nowhere.
 
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{PoisonError, RwLock};
+
 use countersign_core::audit::AuditEntry;
 use countersign_core::digest::Digest;
 use countersign_core::ids::TokenId;
@@ -12,6 +16,8 @@ use crate::ports::{TokenRow, TokenWrite, Write};
 
 /// The longest token name.
 const MAX_NAME_BYTES: usize = 100;
+/// How many callers are kept in memory; past this the cache starts anew.
+const MAX_CALLERS: usize = 10_000;
 
 /// A new token. The secret is shown once.
 pub struct Minted {
@@ -30,6 +36,48 @@ pub enum TokenError {
     /// Something inside failed.
     #[error("{0}")]
     Gateway(#[from] GatewayError),
+}
+
+impl TokenError {
+    /// The stable code.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::BadName => "bad_name",
+            Self::Gateway(e) => e.code(),
+        }
+    }
+}
+
+/// Who showed a good secret lately. Authority is checked again in the store wherever something starts or is decided
+/// (R10), so what is remembered here only spares reads; revoking forgets it at once.
+#[derive(Default)]
+pub(crate) struct TokenCache {
+    callers: RwLock<HashMap<Digest, Caller>>,
+    /// Counts revocations: a read that began before one must not be remembered after it.
+    revocations: AtomicU64,
+}
+
+impl TokenCache {
+    fn get(&self, hash: &Digest) -> Option<Caller> {
+        self.callers.read().unwrap_or_else(PoisonError::into_inner).get(hash).cloned()
+    }
+
+    fn remember(&self, hash: Digest, caller: &Caller, seen: u64) {
+        let mut callers = self.callers.write().unwrap_or_else(PoisonError::into_inner);
+        if self.revocations.load(Ordering::SeqCst) != seen {
+            return;
+        }
+        if callers.len() >= MAX_CALLERS {
+            callers.clear();
+        }
+        callers.insert(hash, caller.clone());
+    }
+
+    fn forget_all(&self) {
+        let mut callers = self.callers.write().unwrap_or_else(PoisonError::into_inner);
+        self.revocations.fetch_add(1, Ordering::SeqCst);
+        callers.clear();
+    }
 }
 
 impl Kernel {
@@ -77,15 +125,31 @@ impl Kernel {
         self.store
             .commit(Write { tokens: vec![TokenWrite::Revoke { id, at }], audit, ..Write::default() })
             .await?;
+        self.tokens.forget_all();
         self.grants.forget_all();
         Ok(())
     }
 
     /// Who a secret belongs to; nobody where it is unknown or revoked.
     pub(crate) async fn authenticate(&self, secret: &str) -> Result<Option<Caller>, GatewayError> {
-        let row = self.store.token_by_hash(Digest::of(secret.as_bytes())).await?;
+        let hash = Digest::of(secret.as_bytes());
+        if let Some(caller) = self.tokens.get(&hash) {
+            return Ok(Some(caller));
+        }
+        let seen = self.tokens.revocations.load(Ordering::SeqCst);
+        let row = self.store.token_by_hash(hash).await?;
         let live = row.filter(|row| row.revoked_at.is_none());
-        Ok(live.map(|row| Caller { principal: row.principal, token: Some(row.id) }))
+        let caller = live.map(|row| Caller { principal: row.principal, token: Some(row.id) });
+        if let Some(caller) = &caller {
+            self.tokens.remember(hash, caller, seen);
+        }
+        Ok(caller)
+    }
+
+    /// Who holds a token, by its id; nobody where it is unknown or revoked.
+    pub(crate) async fn holder(&self, id: TokenId) -> Result<Option<Caller>, GatewayError> {
+        let row = self.store.tokens().await?.into_iter().find(|row| row.id == id && row.revoked_at.is_none());
+        Ok(row.map(|row| Caller { principal: row.principal, token: Some(row.id) }))
     }
 
     /// 256 random bits.

@@ -1,9 +1,10 @@
 //! Waiting for an execution, wherever it is: in memory, parked, or brought back by another decision.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use countersign_core::execution::{Execution, Status};
-use countersign_core::ids::ExecutionId;
+use countersign_core::ids::{ElicitationId, ExecutionId};
 
 use crate::accept::Patience;
 use crate::error::GatewayError;
@@ -22,7 +23,7 @@ impl Kernel {
         patience: Patience,
     ) -> Result<Option<ExecutionResult>, GatewayError> {
         match patience {
-            Patience::AtMost(limit) => {
+            Patience::AtMost(limit) | Patience::UntilPausedWithin(limit) => {
                 match tokio::time::timeout(limit, self.until_answer(id, known.clone(), patience)).await {
                     Ok(answer) => answer,
                     Err(_) => {
@@ -32,6 +33,35 @@ impl Kernel {
                 }
             }
             Patience::UntilPaused | Patience::Unlimited => self.until_answer(id, known, patience).await,
+        }
+    }
+
+    /// Waits until an execution ends, is in doubt, or asks something it does not ask now, but at most this long.
+    pub(crate) async fn wait_anew(
+        &self,
+        id: ExecutionId,
+        limit: Duration,
+    ) -> Result<Option<ExecutionResult>, GatewayError> {
+        let waiting = self.waiters.join(id);
+        let news = async {
+            let mut known: Option<Vec<ElicitationId>> = None;
+            loop {
+                let changed = waiting.changed.notified();
+                tokio::pin!(changed);
+                changed.as_mut().enable();
+                let Some(now) = self.result(id).await? else { return Ok(None) };
+                let open = now.pending.iter().map(|pending| pending.elicitation.id);
+                let known = known.get_or_insert_with(|| open.clone().collect());
+                let anew = open.clone().any(|id| !known.contains(&id));
+                if anew || now.status.is_final() || now.status == Status::InDoubt {
+                    return Ok(Some(now));
+                }
+                changed.await;
+            }
+        };
+        match tokio::time::timeout(limit, news).await {
+            Ok(answer) => answer,
+            Err(_) => self.result(id).await,
         }
     }
 
@@ -130,7 +160,8 @@ enum Look {
 }
 
 fn is_answer(execution: &Execution, patience: Patience) -> bool {
-    let paused = patience == Patience::UntilPaused && execution.open().next().is_some();
+    let first_pause = matches!(patience, Patience::UntilPaused | Patience::UntilPausedWithin(_));
+    let paused = first_pause && execution.open().next().is_some();
     let status = execution.status();
     status.is_final() || status == Status::InDoubt || paused
 }

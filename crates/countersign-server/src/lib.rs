@@ -13,7 +13,19 @@
 pub mod mcp;
 pub mod wire;
 
+mod access;
 mod links;
+mod listen;
+mod ops;
+mod options;
+mod refusal;
+mod rest;
+mod server;
 mod session;
+mod shared;
+mod trace;
 
 pub use links::Links;
+pub use options::{Limits, Options};
+pub use rest::openapi;
+pub use server::{Server, StartError};

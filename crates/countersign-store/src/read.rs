@@ -17,8 +17,8 @@ use countersign_core::grant::Grant;
 use countersign_core::ids::{ElicitationId, ExecutionId};
 use countersign_core::time::Timestamp;
 use countersign_kernel::ports::{
-    ElicitationFilter, ElicitationRow, ExecutionFilter, ExecutionRow, Listing, SessionRow, StoreError,
-    TokenRow,
+    ElicitationFilter, ElicitationRow, ExecutionFilter, ExecutionRow, Listing, SessionRow, Standing,
+    StoreError, TokenRow,
 };
 use countersign_sdk::{PrincipalId, SessionId};
 use rusqlite::{Connection, OpenFlags, Params, Row, params};
@@ -191,7 +191,8 @@ pub(crate) fn elicitations(
     let sql = elicitations_sql(filter);
     let (execution, digest) =
         (filter.execution.map(|id| id.blob()), filter.digest.map(|digest| *digest.as_bytes()));
-    let params = params![window.start.at, window.start.id, window.rows(), execution, digest];
+    let requester = filter.requester.as_ref().map(PrincipalId::as_str);
+    let params = params![window.start.at, window.start.id, window.rows(), execution, digest, requester];
     let items = all(db, &sql, params, rows::elicitation_row)?;
     Ok(window.listing(items, |row| (row.asked_at, row.elicitation.id.blob())))
 }
@@ -209,8 +210,9 @@ fn elicitations_sql(filter: &ElicitationFilter) -> String {
         None => "?4 IS NULL",
     };
     let digest = if filter.digest.is_some() { "e.digest = ?5" } else { "?5 IS NULL" };
+    let requester = if filter.requester.is_some() { "+x.requester = ?6" } else { "?6 IS NULL" };
     let (place, from, open) = match filter {
-        ElicitationFilter { open_only: true, execution: None, digest: None } => {
+        ElicitationFilter { open_only: true, execution: None, digest: None, .. } => {
             ("o", OPEN_ELICITATIONS, "TRUE")
         }
         ElicitationFilter { open_only: true, .. } => ("e", ELICITATIONS, "d.elicitation IS NULL"),
@@ -218,7 +220,7 @@ fn elicitations_sql(filter: &ElicitationFilter) -> String {
     };
     format!(
         "SELECT {ELICITATION_COLUMNS} FROM {from}
-         WHERE ({place}.asked_at, {place}.id) > (?1, ?2) AND {open} AND {execution} AND {digest}
+         WHERE ({place}.asked_at, {place}.id) > (?1, ?2) AND {open} AND {execution} AND {digest} AND {requester}
          ORDER BY {place}.asked_at, {place}.id LIMIT ?3"
     )
 }
@@ -238,6 +240,21 @@ pub(crate) fn due(
 pub(crate) fn next_expiry(db: &Connection) -> Result<Option<Timestamp>, Fault> {
     let sql = "SELECT expires_at FROM open_elicitations ORDER BY expires_at LIMIT 1";
     one(db, sql, [], |row| rows::timestamp(row.get(0)?))
+}
+
+/// How much is unfinished. What is final is the most by far, and is not looked at.
+pub(crate) fn standing(db: &Connection) -> Result<Standing, Fault> {
+    let of = |status: Status| {
+        let sql = "SELECT count(*) FROM executions WHERE status = ?1";
+        one(db, sql, [rows::status_letter(status)], |row| count(row.get(0)?))
+    };
+    Ok(Standing {
+        recorded: one(db, "SELECT ifnull(max(seq), 0) FROM audit", [], |row| count(row.get(0)?))?.unwrap_or(0),
+        open: one(db, "SELECT count(*) FROM open_elicitations", [], |row| count(row.get(0)?))?.unwrap_or(0),
+        waiting: of(Status::Waiting)?.unwrap_or(0),
+        running: of(Status::Running)?.unwrap_or(0),
+        in_doubt: of(Status::InDoubt)?.unwrap_or(0),
+    })
 }
 
 /// A session's grants, oldest first.

@@ -14,7 +14,7 @@ use countersign_core::ids::{ElicitationId, ExecutionId};
 use countersign_core::time::Timestamp;
 use countersign_kernel::ports::{
     Committed, ElicitationFilter, ElicitationRow, ExecutionFilter, ExecutionRow, Listing, Page, SessionRow,
-    Store, StoreError, TokenRow, Write,
+    Standing, Store, StoreError, TokenRow, Write,
 };
 use countersign_sdk::{PrincipalId, SessionId};
 
@@ -128,6 +128,10 @@ impl Store for SqliteStore {
 
     async fn next_expiry(&self) -> Result<Option<Timestamp>, StoreError> {
         self.readers.point(read::next_expiry)
+    }
+
+    async fn standing(&self) -> Result<Standing, StoreError> {
+        self.readers.list(read::standing).await
     }
 
     async fn grants(&self, session: &SessionId) -> Result<Vec<Grant>, StoreError> {

@@ -17,7 +17,7 @@ use countersign_core::ids::{ElicitationId, ExecutionId};
 use countersign_core::time::Timestamp;
 use countersign_kernel::ports::{
     Committed, ElicitationFilter, ElicitationRow, ExecutionFilter, ExecutionRow, Listing, Page, SessionRow,
-    Store, StoreError, TokenRow, Write,
+    Standing, Store, StoreError, TokenRow, Write,
 };
 use countersign_sdk::{PrincipalId, SessionId};
 use tokio::sync::watch;
@@ -272,6 +272,10 @@ impl<S: Store + ?Sized> Store for FaultyStore<S> {
 
     async fn next_expiry(&self) -> Result<Option<Timestamp>, StoreError> {
         self.alive()?.next_expiry().await
+    }
+
+    async fn standing(&self) -> Result<Standing, StoreError> {
+        self.alive()?.standing().await
     }
 
     async fn grants(&self, session: &SessionId) -> Result<Vec<Grant>, StoreError> {

@@ -9,12 +9,13 @@ use async_trait::async_trait;
 use countersign_core::audit::AuditRecord;
 use countersign_core::digest::Digest;
 use countersign_core::event::Event;
+use countersign_core::execution::Status;
 use countersign_core::grant::Grant;
 use countersign_core::ids::{ElicitationId, ExecutionId, TokenId};
 use countersign_core::time::Timestamp;
 use countersign_kernel::ports::{
     Committed, ElicitationFilter, ElicitationRow, ExecutionFilter, ExecutionRow, GrantWrite, JournalWrite,
-    Listing, Page, Requirement, SessionRow, Store, StoreError, TokenRow, TokenWrite, Write,
+    Listing, Page, Requirement, SessionRow, Standing, Store, StoreError, TokenRow, TokenWrite, Write,
 };
 use countersign_sdk::{PrincipalId, SessionId};
 
@@ -115,6 +116,7 @@ impl Store for MemoryStore {
         let wanted = |row: &&ElicitationRow| {
             filter.execution.is_none_or(|execution| execution == row.execution)
                 && filter.digest.is_none_or(|digest| digest == row.elicitation.digest)
+                && filter.requester.as_ref().is_none_or(|requester| *requester == row.requester)
         };
         let rows = places.iter().filter(|place| after.is_none_or(|after| **place > after));
         let rows = rows.filter_map(|(_, id)| state.elicitations.get(id)).filter(wanted);
@@ -133,6 +135,18 @@ impl Store for MemoryStore {
 
     async fn next_expiry(&self) -> Result<Option<Timestamp>, StoreError> {
         Ok(self.state().expiring.first().map(|(expires_at, _)| *expires_at))
+    }
+
+    async fn standing(&self) -> Result<Standing, StoreError> {
+        let state = self.state();
+        let of = |status: Status| state.executions.values().filter(|found| found.row.status == status).count() as u64;
+        Ok(Standing {
+            recorded: state.audit.len() as u64,
+            open: state.open.len() as u64,
+            waiting: of(Status::Waiting),
+            running: of(Status::Running),
+            in_doubt: of(Status::InDoubt),
+        })
     }
 
     async fn grants(&self, session: &SessionId) -> Result<Vec<Grant>, StoreError> {

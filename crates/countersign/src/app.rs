@@ -7,7 +7,7 @@ use clap::Parser as _;
 use countersign_sdk::Plugin;
 use tracing_subscriber::EnvFilter;
 
-use crate::args::Cli;
+use crate::args::{Cli, Command, LogFormat};
 use crate::commands::{self, Given};
 use crate::config::{Config, Environment};
 use crate::exit::{Exit, Problem};
@@ -70,7 +70,11 @@ impl App {
         screen: Screen,
         invocation: Invocation,
     ) -> anyhow::Result<Exit> {
-        log_to_stderr(&environment)?;
+        let (level, format) = match &cli.command {
+            Command::Serve(args) => ("info", args.log_format),
+            _ => ("warn", LogFormat::Text),
+        };
+        log_to_stderr(&environment, level, format)?;
         let config = Config::load(&cli.shared, &environment);
         let setup = config.map(|config| {
             let mut plugins = self.plugins;
@@ -84,8 +88,8 @@ impl App {
     }
 }
 
-fn log_to_stderr(environment: &Environment) -> anyhow::Result<()> {
-    let directives = environment.text("COUNTERSIGN_LOG").unwrap_or("warn".into());
+fn log_to_stderr(environment: &Environment, level: &str, format: LogFormat) -> anyhow::Result<()> {
+    let directives = environment.text("COUNTERSIGN_LOG").unwrap_or(level.into());
     let filter = EnvFilter::try_new(&directives).map_err(|e| {
         Problem::usage(format!("COUNTERSIGN_LOG: {e}"))
             .hint("Write a level such as info, or countersign_kernel=debug.")
@@ -93,7 +97,10 @@ fn log_to_stderr(environment: &Environment) -> anyhow::Result<()> {
     let subscriber =
         tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(false);
     // A program that embeds this one may have its own subscriber; then that one stays.
-    let _ = subscriber.try_init();
+    let _ = match format {
+        LogFormat::Text => subscriber.try_init(),
+        LogFormat::Json => subscriber.json().flatten_event(true).try_init(),
+    };
     Ok(())
 }
 

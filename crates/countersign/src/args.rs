@@ -53,6 +53,8 @@ pub(crate) struct Shared {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
+    /// Serve agents and people: REST, MCP, and what waits
+    Serve(ServeArgs),
     /// Call one tool; where it needs a person, ask at this terminal
     Call(CallArgs),
     /// Run a script that calls tools; where one needs a person, ask at this terminal
@@ -77,6 +79,36 @@ pub(crate) enum Command {
     Audit(AuditCommand),
     /// Say what is configured, and what is wrong
     Doctor,
+}
+
+const SERVE_EXAMPLES: &str = "\
+Examples:
+  countersign serve --demo                                   with tools to play with
+  countersign serve --listen 127.0.0.1:0                     any free port; other commands find it by the data folder
+  curl -H \"Authorization: Bearer $(cat DATA/agent.token)\" http://127.0.0.1:7420/api/tools
+
+The first start writes admin.token and agent.token into the data folder. Agents call with the one; people decide with the
+other, or with tokens of their own: `countersign token create`. Commands on this machine use them by themselves.";
+
+#[derive(Debug, Args)]
+#[command(after_help = SERVE_EXAMPLES)]
+pub(crate) struct ServeArgs {
+    /// The address to listen on; 127.0.0.1:7420 where nothing is said
+    #[arg(long, value_name = "ADDRESS")]
+    pub(crate) listen: Option<std::net::SocketAddr>,
+    /// How the log on standard error is written
+    #[arg(long, value_name = "text|json", env = "COUNTERSIGN_LOG_FORMAT", default_value = "text")]
+    pub(crate) log_format: LogFormat,
+}
+
+/// How log lines are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+pub(crate) enum LogFormat {
+    /// For people.
+    #[default]
+    Text,
+    /// One JSON document a line.
+    Json,
 }
 
 const CALL_EXAMPLES: &str = "\

@@ -15,6 +15,7 @@ use std::time::Duration;
 use countersign_core::policy::{Policy, parse_duration};
 use countersign_kernel::Settings;
 use countersign_sdk::Remember;
+use countersign_server::mcp::Surface;
 
 pub(crate) use environment::Environment;
 
@@ -33,6 +34,16 @@ pub(crate) struct Config {
     pub(crate) listen: SocketAddr,
     /// Where executions and approvals are kept.
     pub(crate) data_dir: PathBuf,
+    /// The address people reach the server at, where that is another than it listens on.
+    pub(crate) public_url: Option<String>,
+    /// Names besides the listening address under which requests may come.
+    pub(crate) hosts: Vec<String>,
+    /// Origins besides the server's own whose pages may call it.
+    pub(crate) origins: Vec<String>,
+    /// What MCP clients see.
+    pub(crate) surface: Surface,
+    /// How long a call is held for an MCP client that cannot be asked.
+    pub(crate) hold: Option<Duration>,
     /// How approvals behave.
     pub(crate) approvals: Approvals,
     /// The rules.
@@ -120,6 +131,11 @@ impl Config {
             file: path.map(Path::to_owned),
             listen: DEFAULT_LISTEN,
             data_dir: PathBuf::new(),
+            public_url: None,
+            hosts: Vec::new(),
+            origins: Vec::new(),
+            surface: Surface::default(),
+            hold: None,
             approvals: Approvals::default(),
             policy,
         };
@@ -163,6 +179,11 @@ impl Config {
         match entry.key {
             "listen" => self.listen = address(text)?,
             "data_dir" => self.data_dir = folder(text, base, entry.origin)?,
+            "public_url" => self.public_url = Some(url(text)?),
+            "hosts" => self.hosts = list(text),
+            "origins" => self.origins = list(text),
+            "mcp.surface" => self.surface = surface(text)?,
+            "mcp.hold" => self.hold = Some(parse_duration(text).map_err(|e| e.to_string())?),
             "approvals.expires" => approvals.expires = parse_duration(text).map_err(|e| e.to_string())?,
             "approvals.park_after" => {
                 approvals.park_after = parse_duration(text).map_err(|e| e.to_string())?;
@@ -204,6 +225,27 @@ fn address(text: &str) -> Result<SocketAddr, String> {
     text.parse().map_err(|_| {
         format!("{text:?} is no address; write an address and a port, such as \"127.0.0.1:7420\"")
     })
+}
+
+fn url(text: &str) -> Result<String, String> {
+    let rest = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://"));
+    match rest {
+        Some(rest) if !rest.is_empty() && !rest.contains(char::is_whitespace) => Ok(text.trim_end_matches('/').to_owned()),
+        _ => Err(format!("{text:?} is no address of a server; write something like \"https://gate.example.com\"")),
+    }
+}
+
+fn list(text: &str) -> Vec<String> {
+    text.split(',').map(str::trim).filter(|item| !item.is_empty()).map(ToOwned::to_owned).collect()
+}
+
+fn surface(text: &str) -> Result<Surface, String> {
+    match text {
+        "both" => Ok(Surface::Both),
+        "tools" => Ok(Surface::Tools),
+        "script" => Ok(Surface::Script),
+        other => Err(format!("mcp.surface cannot be {other:?}; there are \"both\", \"tools\" and \"script\"")),
+    }
 }
 
 fn folder(text: &str, base: &Path, origin: Origin) -> Result<PathBuf, String> {

@@ -21,6 +21,7 @@ use crate::data_folder::DataFolder;
 use crate::exit::Problem;
 use crate::invocation::Invocation;
 use crate::screen::Screen;
+use crate::serving::Mode;
 
 /// How a decision made here is recorded.
 const CHANNEL: &str = "cli";
@@ -28,6 +29,9 @@ const CHANNEL: &str = "cli";
 const LAST_HANDLERS: Duration = Duration::from_secs(600);
 /// When to say that they are waited for.
 const SAY_SO_AFTER: Duration = Duration::from_secs(2);
+
+/// How many children a server keeps ready for scripts; a command keeps none, as most run no script.
+const WARM_CHILDREN: usize = 1;
 
 /// What every command has: configuration, tools, and where to write.
 pub(crate) struct Setup {
@@ -65,8 +69,29 @@ impl Setup {
         result
     }
 
-    /// Starts a gateway, unless that would end what an earlier process left behind.
-    async fn start(self, folder: &DataFolder) -> anyhow::Result<Local> {
+    /// A gateway on an open folder. One that acts is refused where it would end what an earlier process left behind.
+    pub(crate) async fn gateway(self, folder: &DataFolder, mode: Mode) -> anyhow::Result<Gateway> {
+        let warm = match mode {
+            Mode::Public => WARM_CHILDREN,
+            Mode::Private | Mode::Look => 0,
+        };
+        if mode != Mode::Look {
+            self.refuse_stranded(folder).await?;
+        }
+        let mut builder = Gateway::on(Arc::clone(&folder.store) as Arc<dyn countersign_kernel::ports::Store>)
+            .policy(self.config.policy.clone())
+            .settings(self.config.settings())
+            .scripts(script_host(warm)?);
+        for plugin in self.plugins {
+            builder = builder.plugin(plugin);
+        }
+        match mode {
+            Mode::Public | Mode::Private => builder.start().await.map_err(not_started),
+            Mode::Look => builder.look().await.map_err(not_started),
+        }
+    }
+
+    async fn refuse_stranded(&self, folder: &DataFolder) -> anyhow::Result<()> {
         let stranded = folder.stranded(&self.paths()).await?;
         if let Some(first) = stranded.first() {
             let tool = first.tool.as_ref().map(ToString::to_string).unwrap_or_default();
@@ -79,18 +104,15 @@ impl Setup {
                 .hint(missing_tool_hint(&tool, &self.invocation))
                 .into());
         }
-        let mut builder = Gateway::on(Arc::clone(&folder.store) as Arc<dyn countersign_kernel::ports::Store>)
-            .policy(self.config.policy.clone())
-            .settings(self.config.settings())
-            .scripts(script_host()?);
-        for plugin in self.plugins {
-            builder = builder.plugin(plugin);
-        }
-        let gateway = builder.start().await.map_err(not_started)?;
+        Ok(())
+    }
+
+    async fn start(self, folder: &DataFolder) -> anyhow::Result<Local> {
+        let (screen, invocation) = (self.screen, self.invocation.clone());
         Ok(Local {
-            gateway,
-            screen: self.screen,
-            invocation: self.invocation,
+            gateway: self.gateway(folder, Mode::Private).await?,
+            screen,
+            invocation,
             agent: Principal::agent("local-agent")?.into(),
             operator: Principal::admin("local-operator")?.into(),
         })
@@ -147,15 +169,15 @@ impl Local {
     }
 }
 
-/// Scripts run in children of this program. None is kept ready: most commands run no script.
-pub(crate) fn script_host() -> anyhow::Result<ChildHost> {
+/// Scripts run in children of this program, so many of them kept ready.
+pub(crate) fn script_host(warm: usize) -> anyhow::Result<ChildHost> {
     // On Linux this stays the very program that runs, also when another was installed in its place meanwhile.
     let program = if cfg!(target_os = "linux") {
         PathBuf::from("/proc/self/exe")
     } else {
         std::env::current_exe().context("this program cannot find itself to start a script's child")?
     };
-    let options = ChildOptions { warm: 0, ..ChildOptions::new(program, [SANDBOX_WORKER]) };
+    let options = ChildOptions { warm, ..ChildOptions::new(program, [SANDBOX_WORKER]) };
     ChildHost::new(options).context("the place where scripts run cannot be made")
 }
 

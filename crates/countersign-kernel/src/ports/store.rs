@@ -61,6 +61,9 @@ pub trait Store: Send + Sync + 'static {
     /// When the next open elicitation expires.
     async fn next_expiry(&self) -> Result<Option<Timestamp>, StoreError>;
 
+    /// How much is unfinished and recorded, for whoever watches the gateway.
+    async fn standing(&self) -> Result<Standing, StoreError>;
+
     /// The grants of a session, also spent and expired ones; revoked ones are gone.
     async fn grants(&self, session: &SessionId) -> Result<Vec<Grant>, StoreError>;
 
@@ -251,6 +254,23 @@ pub struct ElicitationFilter {
     pub execution: Option<ExecutionId>,
     /// Only those bound to this digest: earlier decisions on the same thing.
     pub digest: Option<Digest>,
+    /// Only those of this requester's executions.
+    pub requester: Option<PrincipalId>,
+}
+
+/// How much is unfinished, and how much was recorded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Standing {
+    /// The number of the last audit record; zero before the first.
+    pub recorded: u64,
+    /// Elicitations nobody decided.
+    pub open: u64,
+    /// Executions that wait for a person.
+    pub waiting: u64,
+    /// Executions that something is to be done about.
+    pub running: u64,
+    /// Executions with a call in doubt.
+    pub in_doubt: u64,
 }
 
 /// A part of a list. A cursor is opaque, from an earlier [`Listing`]; a foreign one is a [`StoreError::BadCursor`].

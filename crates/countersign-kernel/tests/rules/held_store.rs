@@ -9,7 +9,7 @@ use countersign_core::ids::{ElicitationId, ExecutionId};
 use countersign_core::time::Timestamp;
 use countersign_kernel::ports::{
     Committed, ElicitationFilter, ElicitationRow, ExecutionFilter, ExecutionRow, Listing, Page, SessionRow,
-    Store, StoreError, TokenRow, Write,
+    Standing, Store, StoreError, TokenRow, Write,
 };
 use countersign_sdk::{PrincipalId, SessionId};
 use countersign_testkit::memory_store::MemoryStore;
@@ -119,6 +119,10 @@ impl Store for HeldStore {
 
     async fn next_expiry(&self) -> Result<Option<Timestamp>, StoreError> {
         self.inner.next_expiry().await
+    }
+
+    async fn standing(&self) -> Result<Standing, StoreError> {
+        self.inner.standing().await
     }
 
     async fn grants(&self, session: &SessionId) -> Result<Vec<Grant>, StoreError> {

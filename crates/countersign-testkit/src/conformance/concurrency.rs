@@ -111,7 +111,7 @@ pub async fn an_answered_change_is_seen_by_every_later_read(store: Arc<dyn Store
         assert_eq!(store.by_key(&subject.requester, "k").await.unwrap(), Some(subject.id));
         assert_eq!(store.grants(&subject.session).await.unwrap(), [grant]);
         assert_eq!(store.audit(seq - 1, 1).await.unwrap().len(), 1);
-        let open = ElicitationFilter { execution: Some(subject.id), open_only: true, digest: None };
+        let open = ElicitationFilter { execution: Some(subject.id), open_only: true, ..Default::default() };
         assert_eq!(store.elicitations(open.clone(), Page::first(1)).await.unwrap().items.len(), 1);
         store.commit(subject.decide(2, id, &decision(Outcome::Approved))).await.unwrap();
         assert!(store.elicitation(id).await.unwrap().unwrap().decision.is_some());

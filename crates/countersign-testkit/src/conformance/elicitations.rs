@@ -67,11 +67,14 @@ pub async fn elicitations_are_found_by_execution_digest_and_openness(store: Arc<
     let digest = Some(first.elicitation.digest);
     let everywhere = ElicitationFilter { digest, ..Default::default() };
     assert_eq!(ids(&*store, everywhere).await, [first.elicitation.id, third.elicitation.id]);
-    let open = ElicitationFilter { digest, open_only: true, execution: None };
+    let open = ElicitationFilter { digest, open_only: true, ..Default::default() };
     assert_eq!(ids(&*store, open).await, [third.elicitation.id]);
-    let here = ElicitationFilter { digest, execution: Some(subject.id), open_only: false };
+    let here = ElicitationFilter { digest, execution: Some(subject.id), ..Default::default() };
     assert_eq!(ids(&*store, here.clone()).await, [first.elicitation.id]);
     assert_eq!(ids(&*store, ElicitationFilter { open_only: true, ..here }).await, []);
+    let theirs = ElicitationFilter { digest, requester: Some(first.requester.clone()), ..Default::default() };
+    assert_eq!(ids(&*store, theirs.clone()).await, [first.elicitation.id]);
+    assert_eq!(ids(&*store, ElicitationFilter { open_only: true, digest: None, ..theirs }).await, [second.elicitation.id]);
     assert_eq!(of(&*store, subject.id, Openness::Open).await, [second]);
     assert_eq!(of(&*store, fresh(ExecutionId::from_random), Openness::Any).await, []);
 }
@@ -128,7 +131,7 @@ enum Openness {
 
 async fn of(store: &dyn Store, execution: ExecutionId, openness: Openness) -> Vec<ElicitationRow> {
     let open_only = matches!(openness, Openness::Open);
-    let filter = ElicitationFilter { execution: Some(execution), open_only, digest: None };
+    let filter = ElicitationFilter { execution: Some(execution), open_only, ..Default::default() };
     store.elicitations(filter, Page::first(100)).await.unwrap().items
 }
 

@@ -20,6 +20,7 @@ pub mod identities;
 pub mod journals;
 pub mod lists;
 pub mod requirements;
+pub mod standing;
 pub mod subject;
 
 use std::sync::Arc;
@@ -86,6 +87,7 @@ macro_rules! store_promises {
             elicitations::elicitations_are_found_by_execution_digest_and_openness,
             elicitations::what_is_due_comes_oldest_expiry_first,
             elicitations::the_next_expiry_is_that_of_an_open_elicitation,
+            standing::what_is_unfinished_is_counted,
             lists::executions_are_listed_newest_first,
             lists::executions_are_found_by_status_and_requester,
             lists::elicitations_are_listed_oldest_first,

@@ -114,7 +114,7 @@ fn configuration(config: &Config, findings: &mut Findings) {
 
 /// Starts a script's child and hears what it could shut itself off from.
 async fn scripts(findings: &mut Findings) {
-    let isolation = match script_host() {
+    let isolation = match script_host(0) {
         Ok(host) => host.isolation().await.map_err(|fault| fault.to_string()),
         Err(error) => Err(format!("{error:#}")),
     };

@@ -9,6 +9,7 @@ mod inbox;
 mod input;
 mod policy;
 mod run;
+mod serve;
 mod settle;
 mod timeline;
 mod tools;
@@ -44,6 +45,7 @@ impl Given {
 /// Runs a command.
 pub(crate) async fn run(command: Command, given: Given) -> anyhow::Result<Exit> {
     match command {
+        Command::Serve(args) => serve::run(given.ready()?, args).await,
         Command::Call(args) => call::run(given.ready()?, args).await,
         Command::Run(args) => run::run(given.ready()?, args).await,
         Command::Inbox => inbox::run(&given.ready()?).await,

@@ -12,6 +12,8 @@ pub(super) struct Key {
 enum Kind {
     Text,
     Truth,
+    /// Strings; in a variable, with commas between them.
+    List,
 }
 
 /// A value that somebody wrote.
@@ -35,6 +37,11 @@ pub(super) enum Origin {
 pub(super) const KEYS: &[Key] = &[
     Key { name: "listen", kind: Kind::Text },
     Key { name: "data_dir", kind: Kind::Text },
+    Key { name: "public_url", kind: Kind::Text },
+    Key { name: "hosts", kind: Kind::List },
+    Key { name: "origins", kind: Kind::List },
+    Key { name: "mcp.surface", kind: Kind::Text },
+    Key { name: "mcp.hold", kind: Kind::Text },
     Key { name: "approvals.expires", kind: Kind::Text },
     Key { name: "approvals.remember", kind: Kind::Text },
     Key { name: "approvals.agent_may_decide", kind: Kind::Truth },
@@ -77,9 +84,9 @@ impl Reading<'_> {
             let line = self.line_at(key.span().start);
             match (name.as_str(), value.get_ref()) {
                 ("rule", _) => {}
-                ("approvals", DeValue::Table(below)) => self.table(below, "approvals."),
-                ("approvals", _) => {
-                    self.errors.push((line, "approvals is a table: write [approvals]".into()));
+                (section @ ("approvals" | "mcp"), DeValue::Table(below)) => self.table(below, &format!("{section}.")),
+                (section @ ("approvals" | "mcp"), _) => {
+                    self.errors.push((line, format!("{section} is a table: write [{section}]")));
                 }
                 ("database_url", _) => {
                     let reason = "database_url is not supported by this version, which keeps everything in data_dir; remove it";
@@ -102,6 +109,14 @@ impl Reading<'_> {
         let text = match (key.kind, value) {
             (Kind::Text, DeValue::String(text)) => text.to_string(),
             (Kind::Truth, DeValue::Boolean(truth)) => truth.to_string(),
+            (Kind::List, DeValue::Array(items)) => {
+                let texts: Option<Vec<&str>> = items.iter().map(|item| item.get_ref().as_str()).collect();
+                match texts {
+                    Some(texts) => texts.join(","),
+                    None => return self.errors.push((line, format!("{name} must be a list of strings"))),
+                }
+            }
+            (Kind::List, _) => return self.errors.push((line, format!("{name} must be a list, such as [\"a\"]"))),
             (Kind::Text, _) => {
                 return self.errors.push((line, format!("{name} must be a string, in quotes")));
             }

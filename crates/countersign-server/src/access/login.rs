@@ -1,0 +1,181 @@
+//! Logging in to the console: a link that is good once, then a cookie.
+//!
+//! Promises: opening a link changes nothing, so that a scanner or a prefetch does not use it up; pressing its button
+//! does, once. The cookie names the token its holder logged in with: revoking that token logs them out. It is sealed, not
+//! stored, so that it survives a restart.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use axum::http::{HeaderMap, header};
+use countersign_core::ids::TokenId;
+use countersign_core::time::Timestamp;
+use countersign_kernel::ports::{Entropy as _, SystemEntropy};
+use countersign_kernel::{Caller, Gateway, GatewayError};
+use hmac::{Hmac, KeyInit as _, Mac as _};
+use sha2::Sha256;
+
+use super::Proof;
+
+/// The cookie's name.
+pub(crate) const COOKIE: &str = "countersign";
+/// How long a link is good.
+const LINK_LIFE: Duration = Duration::from_secs(10 * 60);
+/// How long a cookie is good.
+pub(crate) const COOKIE_LIFE: Duration = Duration::from_secs(12 * 60 * 60);
+/// The most links that are good at once; the oldest give way.
+const MAX_LINKS: usize = 100;
+
+/// Links that were not used yet, and what cookies are sealed with.
+pub(crate) struct Logins {
+    key: [u8; 32],
+    links: Mutex<HashMap<String, Link>>,
+}
+
+struct Link {
+    token: TokenId,
+    expires_at: Timestamp,
+}
+
+impl Logins {
+    pub(crate) fn new(key: [u8; 32]) -> Self {
+        Self { key, links: Mutex::default() }
+    }
+
+    /// A code for somebody who holds this token, and until when it is good.
+    pub(crate) fn invite(&self, token: TokenId, now: Timestamp) -> Option<(String, Timestamp)> {
+        let code: String = [SystemEntropy.bits()?, SystemEntropy.bits()?].concat().iter().map(|b| format!("{b:02x}")).collect();
+        let expires_at = now.after(LINK_LIFE);
+        let mut links = self.links.lock().unwrap_or_else(PoisonError::into_inner);
+        links.retain(|_, link| link.expires_at > now);
+        if links.len() >= MAX_LINKS {
+            let oldest = links.iter().min_by_key(|(_, link)| link.expires_at).map(|(code, _)| code.clone());
+            oldest.map(|code| links.remove(&code));
+        }
+        links.insert(code.clone(), Link { token, expires_at });
+        Some((code, expires_at))
+    }
+
+    /// Whether a code could be used now. It stays good.
+    pub(crate) fn is_good(&self, code: &str, now: Timestamp) -> bool {
+        let links = self.links.lock().unwrap_or_else(PoisonError::into_inner);
+        links.get(code).is_some_and(|link| link.expires_at > now)
+    }
+
+    /// Uses a code up; gives the cookie's value.
+    pub(crate) fn redeem(&self, code: &str, now: Timestamp) -> Option<String> {
+        let link = self.links.lock().unwrap_or_else(PoisonError::into_inner).remove(code)?;
+        if link.expires_at <= now {
+            return None;
+        }
+        let body = format!("{}.{}", link.token, now.after(COOKIE_LIFE).as_millis());
+        let seal = self.seal("cookie", &body);
+        Some(format!("{body}.{seal}"))
+    }
+
+    /// Who holds a cookie; nobody where it is forged, too old, or its token was revoked.
+    pub(crate) async fn holder(
+        &self,
+        gateway: &Gateway,
+        cookie: &str,
+    ) -> Result<Option<(Caller, Proof)>, GatewayError> {
+        let Some((body, seal)) = cookie.rsplit_once('.') else { return Ok(None) };
+        if !self.is_sealed("cookie", body, seal) {
+            return Ok(None);
+        }
+        let Some((token, expires)) = body.split_once('.') else { return Ok(None) };
+        let (Ok(token), Ok(expires)) = (token.parse::<TokenId>(), expires.parse::<u64>()) else { return Ok(None) };
+        if gateway.now() >= Timestamp::from_millis(expires) {
+            return Ok(None);
+        }
+        let csrf = self.seal("csrf", body);
+        Ok(gateway.holder(token).await?.map(|caller| (caller, Proof::Cookie { csrf })))
+    }
+
+    fn mac(&self, purpose: &str, body: &str) -> Option<Hmac<Sha256>> {
+        let mut mac = Hmac::<Sha256>::new_from_slice(&self.key).ok()?;
+        mac.update(purpose.as_bytes());
+        mac.update(&[0]);
+        mac.update(body.as_bytes());
+        Some(mac)
+    }
+
+    fn seal(&self, purpose: &str, body: &str) -> String {
+        let Some(mac) = self.mac(purpose, body) else { return String::new() };
+        mac.finalize().into_bytes().iter().map(|b| format!("{b:02x}")).collect()
+    }
+
+    fn is_sealed(&self, purpose: &str, body: &str, seal: &str) -> bool {
+        let bytes: Option<Vec<u8>> = (0..seal.len() / 2)
+            .map(|i| seal.get(2 * i..2 * i + 2).and_then(|pair| u8::from_str_radix(pair, 16).ok()))
+            .collect();
+        match (self.mac(purpose, body), bytes) {
+            (Some(mac), Some(bytes)) if seal.len() == 64 => mac.verify_slice(&bytes).is_ok(),
+            _ => false,
+        }
+    }
+}
+
+/// The cookie a browser sent.
+pub(super) fn cookie(headers: &HeaderMap) -> Option<&str> {
+    let all = headers.get_all(header::COOKIE).iter().filter_map(|value| value.to_str().ok());
+    all.flat_map(|line| line.split(';')).find_map(|pair| {
+        let (name, value) = pair.trim().split_once('=')?;
+        (name == COOKIE).then_some(value)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOON: Timestamp = Timestamp::from_millis(1_000_000);
+
+    fn token() -> TokenId {
+        TokenId::from_random([7; 16])
+    }
+
+    #[test]
+    fn a_link_is_good_once_and_looking_at_it_uses_nothing_up() {
+        let logins = Logins::new([1; 32]);
+        let (code, _) = logins.invite(token(), NOON).unwrap();
+        assert!(logins.is_good(&code, NOON) && logins.is_good(&code, NOON));
+        assert!(logins.redeem(&code, NOON).is_some());
+        assert!(!logins.is_good(&code, NOON));
+        assert_eq!(logins.redeem(&code, NOON), None);
+    }
+
+    #[test]
+    fn a_link_is_good_for_ten_minutes_and_not_a_millisecond_more() {
+        let logins = Logins::new([1; 32]);
+        let (code, expires_at) = logins.invite(token(), NOON).unwrap();
+        assert_eq!(NOON.until(expires_at), LINK_LIFE);
+        let before = Timestamp::from_millis(expires_at.as_millis() - 1);
+        assert!(logins.is_good(&code, before) && !logins.is_good(&code, expires_at));
+        assert_eq!(logins.redeem(&code, expires_at), None);
+    }
+
+    #[test]
+    fn the_oldest_of_too_many_links_gives_way() {
+        let logins = Logins::new([1; 32]);
+        let (first, _) = logins.invite(token(), NOON).unwrap();
+        let later = NOON.after(Duration::from_secs(1));
+        for _ in 0..MAX_LINKS {
+            logins.invite(token(), later).unwrap();
+        }
+        assert!(!logins.is_good(&first, later));
+    }
+
+    #[test]
+    fn a_seal_is_for_one_body_one_purpose_and_one_key() {
+        let (ours, theirs) = (Logins::new([1; 32]), Logins::new([2; 32]));
+        let seal = ours.seal("cookie", "a");
+        assert!(ours.is_sealed("cookie", "a", &seal));
+        assert!(!ours.is_sealed("cookie", "b", &seal) && !ours.is_sealed("csrf", "a", &seal));
+        assert!(!theirs.is_sealed("cookie", "a", &seal));
+        for bad in ["", "zz", &seal[..62], &format!("{seal}00"), "é"] {
+            assert!(!ours.is_sealed("cookie", "a", bad), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,76 @@
+//! What an operator may choose about the server, and its bounds.
+
+use std::num::NonZeroU32;
+use std::time::Duration;
+
+use crate::links::Links;
+use crate::mcp;
+
+/// How the server behaves. The defaults are the safe ones.
+#[derive(Clone)]
+pub struct Options {
+    /// The address people reach it at.
+    pub links: Links,
+    /// Names besides the listening address under which requests may come, such as `gate.example.com`.
+    pub hosts: Vec<String>,
+    /// Origins besides the server's own from which a browser may call, such as `https://tools.example.com`.
+    pub origins: Vec<String>,
+    /// What cookies are sealed with. Kept in the data folder, so that a person stays logged in over a restart.
+    pub key: [u8; 32],
+    /// How MCP behaves.
+    pub mcp: mcp::Options,
+    /// The bounds.
+    pub limits: Limits,
+}
+
+/// The server's bounds. At each of them the answer is a clear error.
+#[derive(Debug, Clone)]
+pub struct Limits {
+    /// The largest request body, in bytes.
+    pub body_bytes: usize,
+    /// The most connections at once; further ones are told so and closed.
+    pub connections: usize,
+    /// The most requests a second with one credential.
+    pub requests_per_second: NonZeroU32,
+    /// The most wrong credentials a second from one address.
+    pub failures_per_second: NonZeroU32,
+    /// The longest a request waits for an execution.
+    pub wait: Duration,
+    /// How long answers that are being given may take once the server stops.
+    pub drain: Duration,
+}
+
+/// A call's arguments and a script's source stay far below this.
+const BODY_BYTES: usize = 4 * 1024 * 1024;
+const CONNECTIONS: usize = 4_096;
+const REQUESTS_PER_SECOND: NonZeroU32 = NonZeroU32::new(20_000).unwrap();
+const FAILURES_PER_SECOND: NonZeroU32 = NonZeroU32::new(20).unwrap();
+const LONGEST_WAIT: Duration = Duration::from_secs(600);
+const DRAIN: Duration = Duration::from_secs(10);
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            body_bytes: BODY_BYTES,
+            connections: CONNECTIONS,
+            requests_per_second: REQUESTS_PER_SECOND,
+            failures_per_second: FAILURES_PER_SECOND,
+            wait: LONGEST_WAIT,
+            drain: DRAIN,
+        }
+    }
+}
+
+impl Options {
+    /// The defaults, for a server that people reach at this address.
+    pub fn at(links: Links, key: [u8; 32]) -> Self {
+        Self {
+            links,
+            hosts: Vec::new(),
+            origins: Vec::new(),
+            key,
+            mcp: mcp::Options::sealed_with(key),
+            limits: Limits::default(),
+        }
+    }
+}

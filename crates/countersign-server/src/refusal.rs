@@ -1,0 +1,186 @@
+//! What went wrong, as an answer: `application/problem+json` with our stable code.
+//!
+//! Promise: what a caller reads comes from the errors' public messages; their causes go to the log.
+
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use countersign_kernel::ports::StoreError;
+use countersign_kernel::{
+    CallError, CancelError, DecideError, GatewayError, SessionError, SettleError, TokenError,
+};
+use countersign_sdk::Violation;
+use serde_json::{Map, Value, json};
+
+use crate::wire;
+
+/// A request that was not granted.
+#[derive(Debug)]
+pub(crate) struct Refusal {
+    status: StatusCode,
+    code: &'static str,
+    detail: String,
+    more: Map<String, Value>,
+}
+
+impl Refusal {
+    pub(crate) fn new(status: u16, code: &'static str, detail: impl Into<String>) -> Self {
+        let status = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        Self { status, code, detail: detail.into(), more: Map::new() }
+    }
+
+    pub(crate) fn bad_request(code: &'static str, detail: impl Into<String>) -> Self {
+        Self::new(400, code, detail)
+    }
+
+    pub(crate) fn forbidden(code: &'static str, detail: impl Into<String>) -> Self {
+        Self::new(403, code, detail)
+    }
+
+    pub(crate) fn not_found(detail: impl Into<String>) -> Self {
+        Self::new(404, "not_found", detail)
+    }
+
+    /// Says more, under a name of its own.
+    #[must_use]
+    pub(crate) fn with(mut self, name: &str, value: Value) -> Self {
+        self.more.insert(name.to_owned(), value);
+        self
+    }
+}
+
+impl IntoResponse for Refusal {
+    fn into_response(self) -> Response {
+        let problem = wire::Problem {
+            kind: format!("urn:countersign:{}", self.code),
+            title: self.status.canonical_reason().unwrap_or("Error").to_owned(),
+            status: self.status.as_u16(),
+            code: self.code.to_owned(),
+            detail: self.detail,
+            more: self.more,
+        };
+        // Text of our own making and JSON values: this cannot fail, and an empty body would still carry the status.
+        let body = serde_json::to_vec(&problem).unwrap_or_default();
+        let mut response = (self.status, body).into_response();
+        let headers = response.headers_mut();
+        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
+        headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+        if self.status == StatusCode::UNAUTHORIZED {
+            headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer realm=\"countersign\""));
+        }
+        response
+    }
+}
+
+impl From<GatewayError> for Refusal {
+    fn from(error: GatewayError) -> Self {
+        let status = match &error {
+            GatewayError::Store(StoreError::BadCursor) => 400,
+            GatewayError::Store(StoreError::TokenRevoked(_)) => 403,
+            GatewayError::Store(StoreError::TooManyPending { .. }) => 429,
+            GatewayError::Store(_) | GatewayError::NoEntropy | GatewayError::Sandbox(_) | GatewayError::Closed => 503,
+            GatewayError::Journal(_) => 500,
+        };
+        if status >= 500 {
+            tracing::error!(code = error.code(), cause = ?error, "a request could not be served");
+        }
+        let detail = match &error {
+            GatewayError::Store(store @ (StoreError::BadCursor | StoreError::TooManyPending { .. } | StoreError::Overloaded)) => {
+                store.to_string()
+            }
+            other => other.to_string(),
+        };
+        Self::new(status, error.code(), detail)
+    }
+}
+
+impl From<CallError> for Refusal {
+    fn from(error: CallError) -> Self {
+        let (code, detail) = (error.code(), error.to_string());
+        match error {
+            CallError::Gateway(error) => error.into(),
+            CallError::ToolNotFound { near, .. } => Self::new(404, code, detail).with("near", json!(near)),
+            CallError::Namespace { inside, .. } => Self::new(404, code, detail).with("inside", json!(inside)),
+            CallError::InvalidInput { violations: found } => {
+                Self::new(422, code, detail).with("violations", violations(&found))
+            }
+            CallError::OutOfBounds(_) | CallError::Script(_) => Self::new(422, code, detail),
+            CallError::NoScripts => Self::new(501, code, detail),
+            CallError::NotAllowed(_) => Self::new(403, code, detail),
+            CallError::KeyMismatch(id) => Self::new(409, code, detail).with("executionId", json!(id)),
+            CallError::SessionNotFound => Self::new(404, code, detail),
+        }
+    }
+}
+
+impl From<DecideError> for Refusal {
+    fn from(error: DecideError) -> Self {
+        let (code, detail) = (error.code(), error.to_string());
+        match error {
+            DecideError::Gateway(error) => error.into(),
+            DecideError::NotFound | DecideError::ToolMissing(_) => Self::new(404, code, detail),
+            DecideError::Ambiguous(open) => Self::new(409, code, detail).with("pending", json!(open)),
+            DecideError::Decided(decision) => {
+                Self::new(409, code, detail).with("decision", json!(wire::Decision::from(&*decision)))
+            }
+            DecideError::Expired => Self::new(410, code, detail),
+            DecideError::Void(_) => Self::new(409, code, detail),
+            DecideError::NotAllowed => Self::new(403, code, detail),
+            DecideError::RememberNotAllowed | DecideError::OutOfBounds(_) => Self::new(422, code, detail),
+            DecideError::InvalidData(found) => {
+                Self::new(422, code, detail).with("violations", violations(&found))
+            }
+        }
+    }
+}
+
+impl From<CancelError> for Refusal {
+    fn from(error: CancelError) -> Self {
+        let (code, detail) = (error.code(), error.to_string());
+        match error {
+            CancelError::Gateway(error) => error.into(),
+            CancelError::NotFound => Self::new(404, code, detail),
+            CancelError::NotAllowed => Self::new(403, code, detail),
+            CancelError::Ended | CancelError::TooLate | CancelError::InDoubt => Self::new(409, code, detail),
+            CancelError::Stopping => Self::new(202, code, detail),
+        }
+    }
+}
+
+impl From<SettleError> for Refusal {
+    fn from(error: SettleError) -> Self {
+        let (code, detail) = (error.code(), error.to_string());
+        match error {
+            SettleError::Gateway(error) => error.into(),
+            SettleError::NotFound => Self::new(404, code, detail),
+            SettleError::NotAllowed => Self::new(403, code, detail),
+            SettleError::NotInDoubt | SettleError::ToolChanged => Self::new(409, code, detail),
+            SettleError::OutOfBounds(_) => Self::new(422, code, detail),
+        }
+    }
+}
+
+impl From<SessionError> for Refusal {
+    fn from(error: SessionError) -> Self {
+        let (code, detail) = (error.code(), error.to_string());
+        match error {
+            SessionError::Gateway(error) => error.into(),
+            SessionError::BadClient => Self::new(422, code, detail),
+            // Whose it is, is nobody else's business.
+            SessionError::Taken => Self::new(404, "session_not_found", "there is no such session of yours"),
+        }
+    }
+}
+
+impl From<TokenError> for Refusal {
+    fn from(error: TokenError) -> Self {
+        let (code, detail) = (error.code(), error.to_string());
+        match error {
+            TokenError::Gateway(error) => error.into(),
+            TokenError::BadName => Self::new(422, code, detail),
+        }
+    }
+}
+
+fn violations(found: &[Violation]) -> Value {
+    found.iter().map(|violation| json!(violation.to_string())).collect()
+}

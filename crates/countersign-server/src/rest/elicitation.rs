@@ -1,0 +1,134 @@
+//! Elicitations: what waits for a person, and the decision.
+
+use std::sync::Arc;
+
+use axum::extract::{Path, State};
+use axum::{Extension, Json};
+use countersign_core::digest::Digest;
+use countersign_core::ids::ExecutionId;
+use countersign_kernel::ports::ElicitationFilter;
+use countersign_kernel::{Answer, Caller, Decide, Target};
+use countersign_sdk::Remember;
+use serde::Deserialize;
+use utoipa::IntoParams;
+
+use super::body::{Body, Params};
+use super::executions::channel;
+use super::own;
+use super::pages::Part;
+use crate::access::Proof;
+use crate::refusal::Refusal;
+use crate::shared::Shared;
+use crate::wire;
+
+/// Which elicitations.
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(rename_all = "camelCase")]
+#[into_params(parameter_in = Query)]
+pub(super) struct Wanted {
+    /// `pending`: those nobody decided. Nothing said: all.
+    status: Option<String>,
+    /// Only this execution's.
+    execution_id: Option<String>,
+    /// Only those bound to this digest: earlier decisions on the same thing.
+    digest: Option<String>,
+    /// `nextCursor` of the part before.
+    cursor: Option<String>,
+    /// How many items at most, 1 to 1,000; 50 where nothing is said.
+    limit: Option<usize>,
+}
+
+/// List elicitations, oldest first
+///
+/// Whoever may not decide sees those of their own executions.
+#[utoipa::path(get, path = "/api/elicitation", tag = "elicitations", params(Wanted), responses(
+    (status = 200, description = "A part of the list", body = wire::List<wire::Elicitation>),
+    (status = "4XX", description = "Not granted", body = wire::Problem, content_type = "application/problem+json"),
+))]
+pub(super) async fn list(
+    State(shared): State<Arc<Shared>>,
+    Extension(caller): Extension<Caller>,
+    Params(wanted): Params<Wanted>,
+) -> Result<Json<wire::List<wire::Elicitation>>, Refusal> {
+    let open_only = match wanted.status.as_deref() {
+        None => false,
+        Some("pending") => true,
+        Some(_) => return Err(Refusal::bad_request("bad_request", "`status` is `pending`, or left out for all")),
+    };
+    let bad = |what: &str| Refusal::bad_request("bad_request", format!("`{what}` is not of the right form"));
+    let execution = wanted.execution_id.map(|id| id.parse::<ExecutionId>()).transpose().map_err(|_| bad("executionId"))?;
+    let digest: Option<Digest> = wanted
+        .digest
+        .map(|text| serde_json::from_value(text.into()))
+        .transpose()
+        .map_err(|_| bad("digest"))?;
+    let filter = ElicitationFilter { open_only, execution, digest, requester: own::scope(&caller) };
+    let page = Part { cursor: wanted.cursor, limit: wanted.limit }.page()?;
+    let part = shared.gateway.elicitations(filter, page).await?;
+    let items = part.items.iter().map(|row| wire::Elicitation::of(row, &shared.links)).collect();
+    Ok(Json(wire::List { items, next_cursor: part.next }))
+}
+
+/// One elicitation
+#[utoipa::path(get, path = "/api/elicitation/{id}", tag = "elicitations", params(("id" = String, Path, description = "`eli_…`, or its `exec_…` while that waits for only one")), responses(
+    (status = 200, description = "The question, and its decision if it has one", body = wire::Elicitation),
+    (status = 404, description = "There is no such elicitation of yours", body = wire::Problem, content_type = "application/problem+json"),
+))]
+pub(super) async fn one(
+    State(shared): State<Arc<Shared>>,
+    Extension(caller): Extension<Caller>,
+    Path(id): Path<String>,
+) -> Result<Json<wire::Elicitation>, Refusal> {
+    let row = own::elicitation(&shared, &caller, &id).await?;
+    Ok(Json(wire::Elicitation::of(&row, &shared.links)))
+}
+
+/// Decide an elicitation
+///
+/// Answered with 200 only once the decision is durable. The same decider saying the same again gets the same answer.
+#[utoipa::path(post, path = "/api/elicitation/{id}/resolve", tag = "elicitations", params(("id" = String, Path, description = "`eli_…`, or its `exec_…` while that waits for only one")), request_body = wire::ResolveRequest, responses(
+    (status = 200, description = "This is now the decision", body = wire::ElicitationResponse),
+    (status = 403, description = "This credential may not decide", body = wire::Problem, content_type = "application/problem+json"),
+    (status = 404, description = "There is no such elicitation", body = wire::Problem, content_type = "application/problem+json"),
+    (status = 409, description = "Decided otherwise already, with `decision`; or several are pending, with `pending`", body = wire::Problem, content_type = "application/problem+json"),
+    (status = 410, description = "It has expired", body = wire::Problem, content_type = "application/problem+json"),
+    (status = 422, description = "The data does not fit the form", body = wire::Problem, content_type = "application/problem+json"),
+))]
+pub(super) async fn resolve(
+    State(shared): State<Arc<Shared>>,
+    Extension(caller): Extension<Caller>,
+    Extension(proof): Extension<Proof>,
+    Path(id): Path<String>,
+    Body(request): Body<wire::ResolveRequest>,
+) -> Result<Json<wire::ElicitationResponse>, Refusal> {
+    let target = own::target(&id)?;
+    if let Some(execution) = &request.execution_id {
+        belongs(&shared, target, execution).await?;
+    }
+    let remember = match request.remember.as_deref() {
+        None => None,
+        Some("call") => Some(Remember::Call),
+        Some("session") => Some(Remember::Session),
+        Some(_) => return Err(Refusal::new(422, "bad_request", "`remember` is `call` or `session`")),
+    };
+    let answer = match request.approved {
+        true => Answer::Approve { remember, data: request.data },
+        false => Answer::Deny,
+    };
+    let channel = channel(&proof).to_owned();
+    let decide = Decide { target, by: caller, channel, answer, comment: request.comment };
+    let receipt = shared.gateway.decide(decide).await?;
+    Ok(Json(wire::ElicitationResponse::from(&receipt)))
+}
+
+/// Makes sure that the question is this execution's: a decider who names both must mean one thing.
+async fn belongs(shared: &Shared, target: Target, execution: &str) -> Result<(), Refusal> {
+    let actual = match target {
+        Target::Execution(id) => Some(id),
+        Target::Elicitation(id) => shared.gateway.elicitation(id).await?.map(|row| row.execution),
+    };
+    match actual {
+        Some(id) if id.to_string() == execution => Ok(()),
+        _ => Err(Refusal::not_found("there is no such elicitation of this execution")),
+    }
+}

@@ -1,0 +1,168 @@
+//! What happens, as it happens: server-sent events.
+//!
+//! Promise: nothing is missed. The stream is read off the audit, whose numbers are the events' ids, so that a client that
+//! comes back with `Last-Event-ID` goes on where it was, also after a restart of the server. What an event says of an
+//! execution or a question is how that stands by now, which may be later than the event.
+
+use std::collections::VecDeque;
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Extension;
+use axum::extract::State;
+use axum::http::HeaderMap;
+use axum::response::sse::{Event, KeepAlive, Sse};
+use countersign_core::audit::{AuditEntry, AuditRecord};
+use countersign_kernel::{Caller, GatewayError, GatewayEvent};
+use countersign_sdk::PrincipalId;
+use futures_util::stream::{self, Stream};
+use tokio::sync::broadcast;
+
+use super::own;
+use crate::refusal::Refusal;
+use crate::shared::Shared;
+use crate::wire::{self, HappenedKind};
+
+/// How many records are read at once.
+const BATCH: usize = 200;
+/// How long a record that nobody was woken for can go unnoticed: reads are recorded in passing.
+const LONGEST_NAP: Duration = Duration::from_secs(1);
+/// How often a client is shown that the stream is alive.
+const KEEP_ALIVE: Duration = Duration::from_secs(15);
+
+/// What happens, as it happens
+///
+/// Events: `elicitation.pending`, `elicitation.decided`, `execution.status`, `call.started`, `call.settled`, each with a
+/// `Happened` as data. Give `Last-Event-ID` to go on where you were; without it the stream begins now. Whoever may not
+/// decide is told of their own executions.
+#[utoipa::path(get, path = "/api/events", tag = "events",
+    params(("Last-Event-ID" = Option<String>, Header, description = "The id of the last event that was read")),
+    responses(
+        (status = 200, description = "A stream that does not end", body = wire::Happened, content_type = "text/event-stream"),
+        (status = 400, description = "The id is none of ours", body = wire::Problem, content_type = "application/problem+json"),
+    ))]
+pub(super) async fn stream(
+    State(shared): State<Arc<Shared>>,
+    Extension(caller): Extension<Caller>,
+    headers: HeaderMap,
+) -> Result<Sse<impl Stream<Item = Result<Event, Infallible>>>, Refusal> {
+    // Listening before looking: what is recorded in between wakes us.
+    let wake = shared.gateway.events();
+    let head = shared.gateway.standing().await?.recorded;
+    let last = match headers.get("last-event-id") {
+        None => head,
+        Some(id) => {
+            let id = id.to_str().ok().and_then(|id| id.parse::<u64>().ok());
+            let id = id.ok_or_else(|| Refusal::bad_request("bad_event_id", "`Last-Event-ID` is the id of an earlier event"))?;
+            id.min(head)
+        }
+    };
+    let reader = Reader { scope: own::scope(&caller), shared, last, ready: VecDeque::new(), wake };
+    let events = stream::unfold(reader, |mut reader| async move {
+        let event = reader.next().await?;
+        Some((Ok(event), reader))
+    });
+    Ok(Sse::new(events).keep_alive(KeepAlive::new().interval(KEEP_ALIVE)))
+}
+
+/// One client's place in the audit.
+struct Reader {
+    shared: Arc<Shared>,
+    /// Only this requester's executions are told of, where it is given.
+    scope: Option<PrincipalId>,
+    last: u64,
+    ready: VecDeque<Event>,
+    wake: broadcast::Receiver<GatewayEvent>,
+}
+
+impl Reader {
+    /// The next event; nothing where the stream ends and the client must come back.
+    async fn next(&mut self) -> Option<Event> {
+        loop {
+            if let Some(event) = self.ready.pop_front() {
+                return Some(event);
+            }
+            match self.read().await {
+                Ok(0) => self.nap().await?,
+                Ok(_) => {}
+                Err(error) => {
+                    tracing::warn!(?error, "the event stream could not be read; its client must come back");
+                    return None;
+                }
+            }
+        }
+    }
+
+    async fn nap(&mut self) -> Option<()> {
+        tokio::select! {
+            () = self.shared.stop.cancelled() => None,
+            () = tokio::time::sleep(LONGEST_NAP) => Some(()),
+            // Whatever it says, the audit says it better; also where we fell behind.
+            _ = self.wake.recv() => Some(()),
+        }
+    }
+
+    async fn read(&mut self) -> Result<usize, GatewayError> {
+        let records = self.shared.gateway.audit(self.last, BATCH).await?;
+        for record in &records {
+            let events = self.told_by(record).await?;
+            self.last = record.seq;
+            self.ready.extend(events);
+        }
+        Ok(records.len())
+    }
+
+    /// The events that one record makes. Only the last of them carries the id: a client that was cut off in between reads
+    /// them all again.
+    async fn told_by(&self, record: &AuditRecord) -> Result<Vec<Event>, GatewayError> {
+        let Ok(entry) = record.parse() else {
+            tracing::error!(seq = record.seq, "an audit record cannot be read");
+            return Ok(Vec::new());
+        };
+        let kinds = kinds(&entry);
+        let Some(happened) = (if kinds.is_empty() { None } else { self.happened(&entry).await? }) else {
+            return Ok(Vec::new());
+        };
+        let events = kinds.iter().enumerate().filter_map(|(i, kind)| {
+            let event = Event::default().event(kind.name()).json_data(&happened).ok()?;
+            Some(if i + 1 == kinds.len() { event.id(record.seq.to_string()) } else { event })
+        });
+        Ok(events.collect())
+    }
+
+    /// What an event says; nothing where it is not this client's business.
+    async fn happened(&self, entry: &AuditEntry) -> Result<Option<wire::Happened>, GatewayError> {
+        let Some(execution) = entry.execution else { return Ok(None) };
+        let Some(row) = self.shared.gateway.execution(execution).await? else { return Ok(None) };
+        if self.scope.as_ref().is_some_and(|own| *own != row.requester) {
+            return Ok(None);
+        }
+        let elicitation = match entry.elicitation {
+            Some(id) => self.shared.gateway.elicitation(id).await?,
+            None => None,
+        };
+        Ok(Some(wire::Happened {
+            execution_id: execution.to_string(),
+            at: entry.at.to_string(),
+            status: row.status.into(),
+            call: entry.call.map(|call| call.0),
+            elicitation: elicitation.map(|row| wire::Elicitation::of(&row, &self.shared.links)),
+            elicitation_id: entry.elicitation.map(|id| id.to_string()),
+        }))
+    }
+}
+
+/// Which events a record makes. Every record of an execution that moves it says where it stands now.
+fn kinds(entry: &AuditEntry) -> &'static [HappenedKind] {
+    match entry.what.as_str() {
+        "Asked" => &[HappenedKind::ElicitationPending, HappenedKind::ExecutionStatus],
+        "Decided" => &[HappenedKind::ElicitationDecided, HappenedKind::ExecutionStatus],
+        "CallStarted" => &[HappenedKind::CallStarted],
+        "CallSettled" => &[HappenedKind::CallSettled],
+        "Started" | "Finished" | "Cancelled" | "FoundInDoubt" | "DoubtSettled" | "ScriptWaits" => {
+            &[HappenedKind::ExecutionStatus]
+        }
+        _ => &[],
+    }
+}

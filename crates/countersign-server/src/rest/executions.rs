@@ -1,0 +1,266 @@
+//! Executions: run, look, wait, decide and continue, stop, settle.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::extract::{Path, State};
+use axum::{Extension, Json};
+use countersign_core::event::Settlement;
+use countersign_core::ids::CallNo;
+use countersign_kernel::ports::ExecutionFilter;
+use countersign_kernel::{
+    Answer, CallRequest, Caller, CancelError, Decide, ExecutionResult, Patience, RunRequest, Target,
+};
+use countersign_sdk::SessionId;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use utoipa::IntoParams;
+
+use super::body::{Body, Params};
+use super::own;
+use super::pages::Part;
+use crate::access::Proof;
+use crate::refusal::Refusal;
+use crate::session::own_session;
+use crate::shared::Shared;
+use crate::{trace, wire};
+
+/// Who opens a session that a REST client names.
+const CLIENT: &str = "rest";
+/// What the caller reads of an execution that was stopped over REST.
+const STOPPED: &str = "stopped by its caller or a person";
+
+/// Run a tool or a script
+///
+/// Answers once it ends or first waits for a person; with `waitMs`, once it ends or the time is up. It goes on either way.
+#[utoipa::path(post, path = "/api/executions", tag = "executions", request_body = wire::ExecuteRequest, responses(
+    (status = 200, description = "As it stands: final, paused, or still running", body = wire::ExecutionResult),
+    (status = "4XX", description = "It was not accepted; nothing ran", body = wire::Problem, content_type = "application/problem+json"),
+))]
+pub(super) async fn start(
+    State(shared): State<Arc<Shared>>,
+    Extension(caller): Extension<Caller>,
+    Body(request): Body<wire::ExecuteRequest>,
+) -> Result<Json<wire::ExecutionResult>, Refusal> {
+    let patience = match request.wait_ms {
+        None => Patience::UntilPausedWithin(shared.limits.wait),
+        Some(ms) => Patience::AtMost(wait(&shared, ms)?),
+    };
+    let session = session(&shared, &caller, request.session_id.as_deref()).await?;
+    let key = request.idempotency_key;
+    let result = match (request.code, request.tool) {
+        (Some(source), None) if request.args.is_none() => {
+            shared.gateway.run(RunRequest { source, caller, session, key, patience }).await?
+        }
+        (None, Some(path)) => {
+            let args = request.args.unwrap_or_else(|| json!({}));
+            shared.gateway.call(CallRequest { path, args, caller, session, key, patience }).await?
+        }
+        _ => return Err(Refusal::bad_request("bad_request", "give either `code`, or `tool` with its `args`")),
+    };
+    Ok(answer(&shared, &result))
+}
+
+/// Which executions.
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(rename_all = "camelCase")]
+#[into_params(parameter_in = Query)]
+pub(super) struct Wanted {
+    /// Only those that stand here: one status, or several with commas.
+    status: Option<String>,
+    /// `nextCursor` of the part before.
+    cursor: Option<String>,
+    /// How many items at most, 1 to 1,000; 50 where nothing is said.
+    limit: Option<usize>,
+}
+
+/// List executions, newest first
+///
+/// Whoever may not decide sees their own.
+#[utoipa::path(get, path = "/api/executions", tag = "executions", params(Wanted), responses(
+    (status = 200, description = "A part of the list", body = wire::List<wire::ExecutionSummary>),
+    (status = "4XX", description = "Not granted", body = wire::Problem, content_type = "application/problem+json"),
+))]
+pub(super) async fn list(
+    State(shared): State<Arc<Shared>>,
+    Extension(caller): Extension<Caller>,
+    Params(wanted): Params<Wanted>,
+) -> Result<Json<wire::List<wire::ExecutionSummary>>, Refusal> {
+    let status = wanted.status.as_deref().map(statuses).transpose()?.unwrap_or_default();
+    let filter = ExecutionFilter { status, requester: own::scope(&caller) };
+    let page = Part { cursor: wanted.cursor, limit: wanted.limit }.page()?;
+    let part = shared.gateway.executions(filter, page).await?;
+    Ok(Json(wire::List { items: part.items.iter().map(Into::into).collect(), next_cursor: part.next }))
+}
+
+/// How long to wait.
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(rename_all = "camelCase")]
+#[into_params(parameter_in = Query)]
+pub(super) struct Waiting {
+    /// Wait up to so many milliseconds, until it is final or asks anew.
+    wait_ms: Option<u64>,
+}
+
+/// One execution
+///
+/// With `waitMs`, answers once it is final or asks something it does not ask now.
+#[utoipa::path(get, path = "/api/executions/{id}", tag = "executions", params(("id" = String, Path, description = "`exec_…`"), Waiting), responses(
+    (status = 200, description = "As it stands", body = wire::ExecutionResult),
+    (status = 404, description = "There is no such execution of yours", body = wire::Problem, content_type = "application/problem+json"),
+))]
+pub(super) async fn one(
+    State(shared): State<Arc<Shared>>,
+    Extension(caller): Extension<Caller>,
+    Path(id): Path<String>,
+    Params(waiting): Params<Waiting>,
+) -> Result<Json<wire::ExecutionResult>, Refusal> {
+    let id = own::execution(&shared, &caller, &id).await?.id;
+    let result = match waiting.wait_ms {
+        None | Some(0) => shared.gateway.result(id).await?,
+        Some(ms) => {
+            let limit = wait(&shared, ms)?;
+            tokio::select! {
+                waited = shared.gateway.wait_anew(id, limit) => waited?,
+                // A server that stops answers with how it stands; the execution is in the store.
+                () = shared.stop.cancelled() => shared.gateway.result(id).await?,
+            }
+        }
+    };
+    Ok(answer(&shared, &result.ok_or_else(|| Refusal::not_found("there is no such execution"))?))
+}
+
+/// The timeline of an execution
+#[utoipa::path(get, path = "/api/executions/{id}/journal", tag = "executions", params(("id" = String, Path, description = "`exec_…`")), responses(
+    (status = 200, description = "Every event, in order", body = wire::List<wire::JournalEvent>),
+    (status = 404, description = "There is no such execution of yours", body = wire::Problem, content_type = "application/problem+json"),
+))]
+pub(super) async fn journal(
+    State(shared): State<Arc<Shared>>,
+    Extension(caller): Extension<Caller>,
+    Path(id): Path<String>,
+) -> Result<Json<wire::List<Value>>, Refusal> {
+    let id = own::execution(&shared, &caller, &id).await?.id;
+    let events = shared.gateway.journal(id).await?;
+    Ok(Json(wire::List::whole(events.iter().map(|event| json!(event)).collect())))
+}
+
+/// Decide the only question an execution waits for, and continue
+#[utoipa::path(post, path = "/api/executions/{id}/resume", tag = "executions", params(("id" = String, Path, description = "`exec_…`")), request_body = wire::ResumeRequest, responses(
+    (status = 200, description = "What came of it: final, or paused anew", body = wire::ExecutionResult),
+    (status = 403, description = "This credential may not decide", body = wire::Problem, content_type = "application/problem+json"),
+    (status = 409, description = "Decided otherwise already, or several questions are open", body = wire::Problem, content_type = "application/problem+json"),
+    (status = 410, description = "It has expired", body = wire::Problem, content_type = "application/problem+json"),
+))]
+pub(super) async fn resume(
+    State(shared): State<Arc<Shared>>,
+    Extension(caller): Extension<Caller>,
+    Extension(proof): Extension<Proof>,
+    Path(id): Path<String>,
+    Body(request): Body<wire::ResumeRequest>,
+) -> Result<Json<wire::ExecutionResult>, Refusal> {
+    let id = own::execution(&shared, &caller, &id).await?.id;
+    let answer_given = match request.approved {
+        true => Answer::Approve { remember: None, data: request.data },
+        false => Answer::Deny,
+    };
+    let channel = channel(&proof).to_owned();
+    let decide = Decide { target: Target::Execution(id), by: caller, channel, answer: answer_given, comment: None };
+    shared.gateway.decide(decide).await?;
+    let result = shared.gateway.wait(id, Patience::UntilPausedWithin(shared.limits.wait)).await?;
+    Ok(answer(&shared, &result.ok_or_else(|| Refusal::not_found("there is no such execution"))?))
+}
+
+/// Stop an execution
+#[utoipa::path(post, path = "/api/executions/{id}/cancel", tag = "executions", params(("id" = String, Path, description = "`exec_…`")), responses(
+    (status = 200, description = "It was stopped", body = wire::ExecutionResult),
+    (status = 202, description = "A call is past the point of return; it is stopped when that has ended", body = wire::ExecutionResult),
+    (status = 409, description = "It has ended, or a call of it may have had its effect", body = wire::Problem, content_type = "application/problem+json"),
+))]
+pub(super) async fn cancel(
+    State(shared): State<Arc<Shared>>,
+    Extension(caller): Extension<Caller>,
+    Path(id): Path<String>,
+) -> Result<(axum::http::StatusCode, Json<wire::ExecutionResult>), Refusal> {
+    let id = own::execution(&shared, &caller, &id).await?.id;
+    match shared.gateway.cancel(id, &caller, STOPPED).await {
+        Ok(result) => Ok((axum::http::StatusCode::OK, answer(&shared, &result))),
+        Err(CancelError::Stopping) => {
+            let result = shared.gateway.result(id).await?;
+            let result = result.ok_or_else(|| Refusal::not_found("there is no such execution"))?;
+            Ok((axum::http::StatusCode::ACCEPTED, answer(&shared, &result)))
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Say what became of a call that is in doubt
+#[utoipa::path(post, path = "/api/executions/{id}/settle", tag = "executions", params(("id" = String, Path, description = "`exec_…`")), request_body = wire::SettleRequest, responses(
+    (status = 200, description = "As it stands now", body = wire::ExecutionResult),
+    (status = 403, description = "This credential may not settle", body = wire::Problem, content_type = "application/problem+json"),
+    (status = 409, description = "The call is not in doubt", body = wire::Problem, content_type = "application/problem+json"),
+))]
+pub(super) async fn settle(
+    State(shared): State<Arc<Shared>>,
+    Extension(caller): Extension<Caller>,
+    Path(id): Path<String>,
+    Body(request): Body<wire::SettleRequest>,
+) -> Result<Json<wire::ExecutionResult>, Refusal> {
+    let id = own::execution(&shared, &caller, &id).await?.id;
+    let settlement = match request.settlement {
+        wire::Settlement::Done => {
+            let value = request.value.unwrap_or(Value::Null);
+            let value = countersign_core::canonical::Verbatim::of(&value)
+                .map_err(|error| Refusal::new(422, error.code(), error.to_string()))?;
+            Settlement::Done { value }
+        }
+        wire::Settlement::Failed => Settlement::Failed {
+            message: request.reason.unwrap_or_else(|| "a person settled it as failed".to_owned()),
+        },
+        wire::Settlement::Retry => Settlement::Retry,
+    };
+    let result = shared.gateway.settle(id, CallNo(request.call), settlement, &caller).await?;
+    Ok(answer(&shared, &result))
+}
+
+/// How a decision that came this way is recorded.
+pub(super) fn channel(proof: &Proof) -> &'static str {
+    match proof {
+        Proof::Bearer => "rest",
+        Proof::Cookie { .. } => "console",
+    }
+}
+
+fn answer(shared: &Shared, result: &ExecutionResult) -> Json<wire::ExecutionResult> {
+    trace::execution(&result.execution.to_string());
+    Json(wire::ExecutionResult::of(result, &shared.links))
+}
+
+async fn session(shared: &Shared, caller: &Caller, id: Option<&str>) -> Result<SessionId, Refusal> {
+    let Some(id) = id else { return Ok(own_session(&shared.gateway, caller).await?) };
+    let id = SessionId::parse(id).map_err(|error| Refusal::new(422, "bad_session", format!("`sessionId`: {error}")))?;
+    Ok(shared.gateway.open_session(caller, CLIENT, Some(id)).await?)
+}
+
+fn wait(shared: &Shared, ms: u64) -> Result<Duration, Refusal> {
+    let longest = shared.limits.wait;
+    let asked = Duration::from_millis(ms);
+    if asked > longest {
+        let detail = format!("`waitMs` is at most {}; ask again to wait longer", longest.as_millis());
+        return Err(Refusal::bad_request("wait_too_long", detail));
+    }
+    Ok(asked)
+}
+
+fn statuses(text: &str) -> Result<Vec<countersign_core::execution::Status>, Refusal> {
+    let one = |word: &str| {
+        let status: Result<wire::Status, _> = serde_json::from_value(json!(word.trim()));
+        status.map(Into::into).map_err(|_| {
+            let detail = format!(
+                "{word:?} is no status; there are running, paused, in_doubt, succeeded, failed and cancelled"
+            );
+            Refusal::bad_request("bad_request", detail)
+        })
+    };
+    text.split(',').map(one).collect()
+}

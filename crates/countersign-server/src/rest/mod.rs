@@ -1,0 +1,74 @@
+//! REST under `/api`: the routes of CONTRACT.md, and their description as OpenAPI.
+//!
+//! Promise: no GET changes anything (R15). Whoever may not decide sees only what is their own, and is told of everything else
+//! that it is not there.
+
+mod audit;
+mod body;
+mod elicitation;
+mod events;
+mod executions;
+mod grants;
+mod identity;
+mod openapi;
+mod own;
+mod pages;
+mod tools;
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::routing::{get, post};
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+pub(crate) use identity::login_link;
+pub use openapi::openapi;
+
+use crate::refusal::Refusal;
+use crate::shared::Shared;
+
+/// The routes.
+pub(crate) fn routes() -> Router<Arc<Shared>> {
+    let (router, _) = described().split_for_parts();
+    router
+        .route("/openapi.json", get(openapi::document))
+        .route("/login", get(identity::login_page).post(identity::login))
+        .route("/logout", post(identity::logout))
+}
+
+/// The routes that are described, with their description.
+fn described() -> OpenApiRouter<Arc<Shared>> {
+    OpenApiRouter::with_openapi(openapi::head())
+        .routes(routes!(executions::start, executions::list))
+        .routes(routes!(executions::one))
+        .routes(routes!(executions::journal))
+        .routes(routes!(executions::resume))
+        .routes(routes!(executions::cancel))
+        .routes(routes!(executions::settle))
+        .routes(routes!(elicitation::list))
+        .routes(routes!(elicitation::one))
+        .routes(routes!(elicitation::resolve))
+        .routes(routes!(events::stream))
+        .routes(routes!(tools::list))
+        .routes(routes!(tools::one))
+        .routes(routes!(tools::declarations))
+        .routes(routes!(tools::explain))
+        .routes(routes!(grants::list, grants::give, grants::clear))
+        .routes(routes!(grants::revoke))
+        .routes(routes!(audit::list))
+        .routes(routes!(identity::whoami))
+        .routes(routes!(identity::tokens, identity::create_token))
+        .routes(routes!(identity::revoke_token))
+        .routes(routes!(identity::create_login_link))
+}
+
+/// There is nothing at this address.
+pub(crate) async fn nothing_here() -> Refusal {
+    Refusal::not_found("there is nothing at this address")
+}
+
+/// There is something, but not for this method.
+pub(crate) async fn not_that_method() -> Refusal {
+    Refusal::new(405, "method_not_allowed", "this address does not take this method")
+}

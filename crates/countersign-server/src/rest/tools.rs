@@ -1,0 +1,128 @@
+//! The catalog: search it, read it, and ask what policy would say.
+
+use std::sync::Arc;
+
+use axum::extract::{Path, State};
+use axum::{Extension, Json};
+use countersign_kernel::{CallError, Caller, declarations as typescript};
+use countersign_sdk::SessionId;
+use serde::Deserialize;
+use serde_json::json;
+use utoipa::IntoParams;
+
+use super::body::{Body, Params};
+use super::pages::MAX_LIMIT;
+use crate::refusal::Refusal;
+use crate::session::own_session;
+use crate::shared::Shared;
+use crate::wire;
+
+/// Which tools.
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub(super) struct Wanted {
+    /// Words to search for in paths, names and descriptions.
+    query: Option<String>,
+    /// How many at most.
+    limit: Option<usize>,
+}
+
+/// List or search the tools
+///
+/// With a query, best first; else by path.
+#[utoipa::path(get, path = "/api/tools", tag = "tools", params(Wanted), responses(
+    (status = 200, description = "The tools", body = wire::List<wire::ToolDetail>),
+))]
+pub(super) async fn list(
+    State(shared): State<Arc<Shared>>,
+    Params(wanted): Params<Wanted>,
+) -> Json<wire::List<wire::ToolDetail>> {
+    let limit = wanted.limit.unwrap_or(MAX_LIMIT);
+    let catalog = shared.gateway.catalog();
+    let items = match wanted.query.filter(|query| !query.trim().is_empty()) {
+        Some(query) => catalog.search(&query, limit).iter().map(|hit| (&*hit.tool).into()).collect(),
+        None => catalog.iter().take(limit).map(|tool| (&**tool).into()).collect(),
+    };
+    Json(wire::List::whole(items))
+}
+
+/// One tool, with its schemas
+#[utoipa::path(get, path = "/api/tools/{path}", tag = "tools", params(("path" = String, Path, description = "Such as `notes.delete`")), responses(
+    (status = 200, description = "The tool", body = wire::ToolDetail),
+    (status = 404, description = "There is no such tool; `near` says what was perhaps meant", body = wire::Problem, content_type = "application/problem+json"),
+))]
+pub(super) async fn one(
+    State(shared): State<Arc<Shared>>,
+    Path(path): Path<String>,
+) -> Result<Json<wire::ToolDetail>, Refusal> {
+    match shared.gateway.catalog().get(&path) {
+        Some(tool) => Ok(Json((&**tool).into())),
+        None => Err(missing(&shared, path)),
+    }
+}
+
+/// Which tools to declare.
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub(super) struct Declared {
+    /// Paths, with commas; all tools where nothing is said.
+    path: Option<String>,
+}
+
+/// What a script can call, as TypeScript
+#[utoipa::path(get, path = "/api/declarations", tag = "tools", params(Declared), responses(
+    (status = 200, description = "TypeScript declarations", body = String, content_type = "text/plain"),
+    (status = 404, description = "There is no such tool", body = wire::Problem, content_type = "application/problem+json"),
+))]
+pub(super) async fn declarations(
+    State(shared): State<Arc<Shared>>,
+    Params(declared): Params<Declared>,
+) -> Result<String, Refusal> {
+    let catalog = shared.gateway.catalog();
+    let Some(paths) = declared.path else { return Ok(typescript(catalog.iter().map(|tool| &**tool))) };
+    let mut tools = Vec::new();
+    for path in paths.split(',').map(str::trim) {
+        tools.push(catalog.get(path).ok_or_else(|| missing(&shared, path.to_owned()))?);
+    }
+    Ok(typescript(tools.into_iter().map(|tool| &**tool)))
+}
+
+/// What policy says of a call, and why
+///
+/// Nothing runs and nobody is asked.
+#[utoipa::path(post, path = "/api/policy/explain", tag = "tools", request_body = wire::ExplainRequest, responses(
+    (status = 200, description = "The verdict, and every rule on the way to it", body = wire::Explanation),
+    (status = 404, description = "There is no such tool", body = wire::Problem, content_type = "application/problem+json"),
+))]
+pub(super) async fn explain(
+    State(shared): State<Arc<Shared>>,
+    Extension(caller): Extension<Caller>,
+    Body(request): Body<wire::ExplainRequest>,
+) -> Result<Json<wire::Explanation>, Refusal> {
+    let session = match request.session_id.as_deref() {
+        Some(id) => SessionId::parse(id).map_err(|e| Refusal::new(422, "bad_session", format!("`sessionId`: {e}")))?,
+        None => own_session(&shared.gateway, &caller).await?,
+    };
+    let Some(tool) = shared.gateway.catalog().get(&request.tool) else { return Err(missing(&shared, request.tool)) };
+    let args = request.args.unwrap_or_else(|| json!({}));
+    // Rules see what would run: defaults filled in. What does not fit would never come to them, which is worth a word,
+    // but a rule can be tried out without every argument.
+    let (args, unfit) = match tool.tool().admit(args.clone()) {
+        Ok(admitted) => (admitted, Vec::new()),
+        Err(violations) => (args, violations.iter().map(ToString::to_string).collect()),
+    };
+    match shared.gateway.explain(&request.tool, &args, &caller, &session) {
+        Some(explanation) => Ok(Json(wire::Explanation::of(&explanation, unfit))),
+        None => Err(missing(&shared, request.tool)),
+    }
+}
+
+fn missing(shared: &Shared, path: String) -> Refusal {
+    let catalog = shared.gateway.catalog();
+    let inside = catalog.inside(&path);
+    if !inside.is_empty() {
+        return CallError::Namespace { path, inside }.into();
+    }
+    let near = catalog.near(&path);
+    CallError::ToolNotFound { path: path.chars().take(countersign_sdk::MAX_PATH_BYTES).collect(), near }.into()
+}

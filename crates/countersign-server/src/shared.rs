@@ -1,0 +1,22 @@
+//! What every request can reach.
+
+use countersign_kernel::Gateway;
+use metrics_exporter_prometheus::PrometheusHandle;
+use tokio_util::sync::CancellationToken;
+
+use crate::access::{Logins, Pace, Places};
+use crate::links::Links;
+use crate::options::Limits;
+
+/// The parts of a running server.
+pub(crate) struct Shared {
+    pub(crate) gateway: Gateway,
+    pub(crate) links: Links,
+    pub(crate) limits: Limits,
+    pub(crate) places: Places,
+    pub(crate) pace: Pace,
+    pub(crate) logins: Logins,
+    pub(crate) prometheus: Option<PrometheusHandle>,
+    /// Fires when the server is to stop: whoever waits for an execution is answered with how it stands.
+    pub(crate) stop: CancellationToken,
+}

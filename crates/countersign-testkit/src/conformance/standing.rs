@@ -1,0 +1,26 @@
+//! What the store says of how much is unfinished.
+
+#![expect(clippy::unwrap_used, reason = "a store that fails here fails the test")]
+
+use std::sync::Arc;
+
+use countersign_kernel::ports::Store;
+use countersign_sdk::Outcome;
+
+use super::subject::{Subject, decision};
+
+/// A question counts until it is decided, an execution until it stands elsewhere, and every record counts.
+pub async fn what_is_unfinished_is_counted(store: Arc<dyn Store>) {
+    let before = store.standing().await.unwrap();
+    let subject = Subject::new();
+    let asked = subject.elicitation(0, 90);
+    store.commit(subject.ask(vec![asked.clone()])).await.unwrap();
+    let waiting = store.standing().await.unwrap();
+    assert_eq!((waiting.open, waiting.recorded > before.recorded), (before.open + 1, true));
+    let unfinished = |s: countersign_kernel::ports::Standing| s.waiting + s.running + s.in_doubt;
+    assert_eq!(unfinished(waiting), unfinished(before) + 1);
+    store.commit(subject.decide(2, asked.elicitation.id, &decision(Outcome::Denied))).await.unwrap();
+    let decided = store.standing().await.unwrap();
+    assert_eq!(decided.open, before.open);
+    assert!(decided.recorded > waiting.recorded);
+}

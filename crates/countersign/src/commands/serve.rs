@@ -1,0 +1,54 @@
+//! `serve`: the gateway for everybody, until it is told to stop.
+
+use std::time::Duration;
+
+use crate::args::ServeArgs;
+use crate::exit::Exit;
+use crate::local::Setup;
+use crate::screen::{Format, Screen};
+use crate::serving::{Mode, Serving};
+
+/// How long handlers may run on once the server is told to stop; after that they are in doubt.
+const LAST_HANDLERS: Duration = Duration::from_secs(30);
+
+pub(super) async fn run(setup: Setup, args: ServeArgs) -> anyhow::Result<Exit> {
+    let (screen, listen) = (setup.screen, args.listen.unwrap_or(setup.config.listen));
+    let serving = Serving::start(setup, listen, Mode::Public).await?;
+    tell(&serving, screen).await?;
+    stopped().await?;
+    screen.note("Stopping: answering what is being answered. What waits for a person is kept.");
+    serving.stop(LAST_HANDLERS).await;
+    Ok(Exit::Done)
+}
+
+/// Says where it listens, and how a person gets in.
+async fn tell(serving: &Serving, screen: Screen) -> anyhow::Result<()> {
+    let link = serving.login_link().await?;
+    if screen.format == Format::Json {
+        let link = link.map(|link| link.url);
+        return screen.print_json(&serde_json::json!({ "url": serving.url, "mcp": format!("{}/mcp", serving.url), "login": link }));
+    }
+    screen.print(&format!("Countersign listens on {}", serving.url))?;
+    screen.note(&format!("  MCP      {}/mcp", serving.url));
+    if let Some(link) = link {
+        screen.note(&format!("  console  {} (good once, for ten minutes)", link.url));
+    }
+    screen.note("Stop with Ctrl-C; what waits for a person is kept.");
+    Ok(())
+}
+
+/// Completes when somebody wants this process to end.
+pub(super) async fn stopped() -> anyhow::Result<()> {
+    #[cfg(unix)]
+    {
+        use tokio::signal::unix::{SignalKind, signal};
+        let mut terminate = signal(SignalKind::terminate())?;
+        tokio::select! {
+            interrupted = tokio::signal::ctrl_c() => interrupted?,
+            _ = terminate.recv() => {}
+        }
+    }
+    #[cfg(not(unix))]
+    tokio::signal::ctrl_c().await?;
+    Ok(())
+}

@@ -1,0 +1,92 @@
+//! Which server a command talks to: the one it was told, the one that runs for its data folder, or one of its own.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::time::Duration;
+
+use countersign_sdk::SecretString;
+
+use crate::config::Environment;
+use crate::exit::Problem;
+use crate::key_files::{ADMIN_TOKEN, AGENT_TOKEN, read_token};
+use crate::local::Setup;
+use crate::serving::{Mode, Notice, Serving};
+
+/// How long a server that is said to run may take to say that it does.
+const KNOCK: Duration = Duration::from_secs(2);
+/// How long handlers of a server of our own may run on before they are left in doubt.
+const LAST_HANDLERS: Duration = Duration::from_secs(600);
+/// Any free port of this machine.
+const ANYWHERE: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
+
+/// What a command needs of the server it talks to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Need {
+    /// It only looks.
+    Look,
+    /// It calls, decides or settles.
+    Act,
+}
+
+/// A server within reach, and what to show it.
+pub(crate) struct Reach {
+    pub(crate) url: String,
+    /// What calls are made with.
+    pub(crate) agent: SecretString,
+    /// What decisions are made with.
+    pub(crate) operator: SecretString,
+    serving: Option<Serving>,
+}
+
+impl Reach {
+    /// `COUNTERSIGN_URL`; else the server that runs for the data folder; else one in this process, for as long as the
+    /// command takes.
+    pub(crate) async fn find(setup: Setup, environment: &Environment, need: Need) -> anyhow::Result<Self> {
+        let token = environment.text("COUNTERSIGN_TOKEN").map(|token| SecretString::from(token.into_owned()));
+        let folder = setup.config.data_dir.clone();
+        let url = match environment.text("COUNTERSIGN_URL") {
+            Some(url) => Some(url.trim_end_matches('/').to_owned()),
+            None => running(&folder).await,
+        };
+        if let Some(url) = url {
+            let of_file = |name: &str| match &token {
+                Some(token) => Ok(token.clone()),
+                None => read_token(&folder, name)?.ok_or_else(|| no_token(&url)),
+            };
+            let (agent, operator) = (of_file(AGENT_TOKEN)?, of_file(ADMIN_TOKEN)?);
+            return Ok(Self { url, agent, operator, serving: None });
+        }
+        let mode = match need {
+            Need::Look => Mode::Look,
+            Need::Act => Mode::Private,
+        };
+        let serving = Serving::start(setup, ANYWHERE, mode).await?;
+        let (agent, operator) = (serving.tokens.agent.clone(), serving.tokens.admin.clone());
+        Ok(Self { url: serving.url.clone(), agent, operator, serving: Some(serving) })
+    }
+
+    /// Whether the server is another process.
+    pub(crate) fn is_elsewhere(&self) -> bool {
+        self.serving.is_none()
+    }
+
+    /// Lets what runs in a server of our own come to its end: leaving earlier would leave it in doubt.
+    pub(crate) async fn leave(self) {
+        if let Some(serving) = self.serving {
+            serving.stop(LAST_HANDLERS).await;
+        }
+    }
+}
+
+/// The server that runs for a data folder, if it answers.
+pub(crate) async fn running(folder: &std::path::Path) -> Option<String> {
+    let notice = Notice::read(folder)?;
+    let client = reqwest::Client::builder().no_proxy().timeout(KNOCK).build().ok()?;
+    let answer = client.get(format!("{}/healthz", notice.url)).send().await.ok()?;
+    answer.status().is_success().then_some(notice.url)
+}
+
+fn no_token(url: &str) -> anyhow::Error {
+    Problem::new("no_token", format!("there is no token for {url}"))
+        .hint("Set COUNTERSIGN_TOKEN, or run this where the server's data folder is.")
+        .into()
+}

@@ -1,0 +1,160 @@
+//! A server on the data folder, in this process.
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::Context as _;
+use countersign_kernel::{Caller, Gateway};
+use countersign_sdk::ExposeSecret as _;
+use countersign_server::{Links, Options, Server, wire};
+use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
+use serde::{Deserialize, Serialize};
+use tokio::net::TcpListener;
+
+use crate::config::Config;
+use crate::data_folder::DataFolder;
+use crate::exit::Problem;
+use crate::key_files::{self, LocalTokens};
+use crate::local::Setup;
+
+/// Says which server runs for a data folder.
+const NOTICE: &str = "server.json";
+/// Where the times of commits and of waiting people are worth telling apart, in seconds.
+const COMMIT_BUCKETS: &[f64] = &[0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.5, 1.0];
+const WAITING_BUCKETS: &[f64] = &[1.0, 5.0, 15.0, 60.0, 300.0, 900.0, 3600.0, 14_400.0, 86_400.0];
+
+/// What a server in this process is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Mode {
+    /// For everybody: other commands find it, and it says how it fares.
+    Public,
+    /// For one command that acts, for as long as that takes.
+    Private,
+    /// For one command that looks: nothing is taken up and nothing runs.
+    Look,
+}
+
+/// A running server, and what its clients on this machine need.
+pub(crate) struct Serving {
+    pub(crate) url: String,
+    pub(crate) tokens: LocalTokens,
+    server: Server,
+    notice: Option<PathBuf>,
+    gateway: Gateway,
+    // The last to go: it keeps the folder ours.
+    _folder: DataFolder,
+}
+
+/// Which server runs for a data folder.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct Notice {
+    /// Where it listens.
+    pub(crate) url: String,
+    /// Its process.
+    pub(crate) pid: u32,
+    /// Its version.
+    pub(crate) version: String,
+}
+
+impl Notice {
+    /// What was last said of a server for this folder. It may be gone.
+    pub(crate) fn read(folder: &Path) -> Option<Self> {
+        serde_json::from_slice(&std::fs::read(folder.join(NOTICE)).ok()?).ok()
+    }
+}
+
+impl Serving {
+    /// Opens the data folder, starts a gateway on it and serves it.
+    pub(crate) async fn start(setup: Setup, listen: SocketAddr, mode: Mode) -> anyhow::Result<Self> {
+        let config = setup.config.clone();
+        let folder = DataFolder::open(&config.data_dir)?;
+        // Before the address is taken: whoever finds it taken must not have run anything.
+        let listener = bind(listen).await?;
+        let address = listener.local_addr()?;
+        let gateway = setup.gateway(&folder, mode).await?;
+        let tokens = LocalTokens::ensure(&gateway, &config.data_dir).await?;
+        let url = format!("http://{}", reachable(address));
+        let options = options(&config, &url)?;
+        let prometheus = (mode == Mode::Public).then(record_figures).transpose()?;
+        let server = Server::start(listener, gateway.clone(), options, prometheus)?;
+        let mut serving = Self { url, tokens, server, notice: None, gateway, _folder: folder };
+        if mode == Mode::Public {
+            serving.announce(&config.data_dir)?;
+        }
+        Ok(serving)
+    }
+
+    /// A link that logs the operator in to the console.
+    pub(crate) async fn login_link(&self) -> anyhow::Result<Option<wire::LoginLink>> {
+        let operator = self.gateway.authenticate(self.tokens.admin.expose_secret()).await?;
+        Ok(operator.and_then(|operator: Caller| self.server.login_link(&operator)))
+    }
+
+    /// Takes nothing more, answers what is being answered, and lets handlers end, up to a limit.
+    pub(crate) async fn stop(self, handlers: Duration) {
+        if let Some(notice) = &self.notice
+            && let Err(error) = std::fs::remove_file(notice)
+        {
+            tracing::warn!(%error, "the notice of this server could not be removed");
+        }
+        self.server.stop(handlers).await;
+    }
+
+    fn announce(&mut self, folder: &Path) -> anyhow::Result<()> {
+        let notice = Notice {
+            url: self.url.clone(),
+            pid: std::process::id(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+        };
+        let (path, beside) = (folder.join(NOTICE), folder.join("server.json.new"));
+        let written = std::fs::write(&beside, serde_json::to_vec(&notice)?).and_then(|()| std::fs::rename(&beside, &path));
+        written.with_context(|| format!("{} cannot be written", path.display()))?;
+        self.notice = Some(path);
+        Ok(())
+    }
+}
+
+async fn bind(listen: SocketAddr) -> anyhow::Result<TcpListener> {
+    TcpListener::bind(listen).await.map_err(|error| {
+        Problem::new("address_in_use", format!("{listen} cannot be listened on: {error}"))
+            .hint("Choose another address with --listen, such as --listen 127.0.0.1:0 for any free port.")
+            .into()
+    })
+}
+
+/// An address that a client on this machine can connect to.
+fn reachable(address: SocketAddr) -> SocketAddr {
+    let ip = match address.ip() {
+        std::net::IpAddr::V4(ip) if ip.is_unspecified() => std::net::Ipv4Addr::LOCALHOST.into(),
+        std::net::IpAddr::V6(ip) if ip.is_unspecified() => std::net::Ipv6Addr::LOCALHOST.into(),
+        ip => ip,
+    };
+    SocketAddr::new(ip, address.port())
+}
+
+fn options(config: &Config, url: &str) -> anyhow::Result<Options> {
+    let links = Links::below(config.public_url.as_deref().unwrap_or(url));
+    let mut options = Options::at(links, key_files::seal_key(&config.data_dir)?);
+    options.hosts.clone_from(&config.hosts);
+    if let Some(public) = &config.public_url {
+        let host = public.split_once("://").map_or(public.as_str(), |(_, rest)| rest);
+        options.hosts.push(host.split('/').next().unwrap_or(host).to_owned());
+        options.origins.push(public.clone());
+    }
+    options.origins.extend(config.origins.iter().cloned());
+    options.mcp.surface = config.surface;
+    options.mcp.hold = config.hold.unwrap_or(options.mcp.hold);
+    options.mcp.agent_may_decide = config.approvals.agent_may_decide;
+    options.mcp.client_elicitation = config.approvals.client_elicitation;
+    Ok(options)
+}
+
+fn record_figures() -> anyhow::Result<PrometheusHandle> {
+    use metrics_exporter_prometheus::Matcher;
+    let builder = PrometheusBuilder::new()
+        .set_buckets_for_metric(Matcher::Full("countersign_commit_seconds".to_owned()), COMMIT_BUCKETS)
+        .and_then(|b| b.set_buckets_for_metric(Matcher::Full("countersign_waiting_seconds".to_owned()), WAITING_BUCKETS))
+        .context("the figures' buckets")?;
+    builder.install_recorder().context("figures are already being recorded in this process")
+}
