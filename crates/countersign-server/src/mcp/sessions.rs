@@ -230,6 +230,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_session_that_is_listened_to_stays_and_one_that_nobody_uses_goes() {
         let sessions = Sessions::new();
+        assert_eq!(sessions.inner.session_config.keep_alive, None, "rmcp's own timer looks at messages only");
         let (listened, left, spoken) =
             (opened(&sessions).await, opened(&sessions).await, opened(&sessions).await);
         let stream = sessions.attended(&listened, stream::pending::<()>());

@@ -56,7 +56,9 @@ pub(super) async fn start(
             let args = request.args.unwrap_or_else(|| json!({}));
             shared.gateway.call(CallRequest { path, args, caller, session, key, patience }).await?
         }
-        _ => return Err(Refusal::bad_request("bad_request", "give either `code`, or `tool` with its `args`")),
+        _ => {
+            return Err(Refusal::bad_request("bad_request", "give either `code`, or `tool` with its `args`"));
+        }
     };
     Ok(answer(&shared, &result))
 }
@@ -165,7 +167,8 @@ pub(super) async fn resume(
         false => Answer::Deny,
     };
     let channel = channel(&proof).to_owned();
-    let decide = Decide { target: Target::Execution(id), by: caller, channel, answer: answer_given, comment: None };
+    let decide =
+        Decide { target: Target::Execution(id), by: caller, channel, answer: answer_given, comment: None };
     shared.gateway.decide(decide).await?;
     let result = shared.gateway.wait(id, Patience::UntilPausedWithin(shared.limits.wait)).await?;
     Ok(answer(&shared, &result.ok_or_else(|| Refusal::not_found("there is no such execution"))?))
@@ -238,7 +241,8 @@ fn answer(shared: &Shared, result: &ExecutionResult) -> Json<wire::ExecutionResu
 
 async fn session(shared: &Shared, caller: &Caller, id: Option<&str>) -> Result<SessionId, Refusal> {
     let Some(id) = id else { return Ok(own_session(&shared.gateway, caller).await?) };
-    let id = SessionId::parse(id).map_err(|error| Refusal::new(422, "bad_session", format!("`sessionId`: {error}")))?;
+    let id = SessionId::parse(id)
+        .map_err(|error| Refusal::new(422, "bad_session", format!("`sessionId`: {error}")))?;
     Ok(shared.gateway.open_session(caller, CLIENT, Some(id)).await?)
 }
 

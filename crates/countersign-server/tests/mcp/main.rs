@@ -1,5 +1,12 @@
 //! MCP over real sockets, by hand: what is promised to clients of either era, and what none of them can bend.
 
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test that meets the unexpected stops there"
+)]
+
 mod agents;
 mod catalog;
 mod client;

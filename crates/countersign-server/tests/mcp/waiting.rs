@@ -1,12 +1,13 @@
 //! What a client hears while it waits, and how it stops waiting.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use countersign_core::execution::Status;
 use countersign_sdk::Role;
 use countersign_server::mcp::Announcement;
 use countersign_testkit::world::yes;
 use serde_json::{Value, json};
+use tokio::time::Instant;
 
 use crate::client::{Era, code, execution, text};
 use crate::house::House;
