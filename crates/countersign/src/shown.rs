@@ -160,7 +160,8 @@ mod tests {
 
     #[test]
     fn no_row_is_wider_than_the_pane_and_none_of_the_text_is_lost() {
-        for text in ["plain words", "日本語の引数", "e\u{301}\u{301}\u{301}\u{301}\u{301}\u{301}\u{301}", ""] {
+        for text in ["plain words", "日本語の引数", "e\u{301}\u{301}\u{301}\u{301}\u{301}\u{301}\u{301}", ""]
+        {
             let rows = text_rows(text, 5);
             assert!(rows.iter().all(|row| Span::raw(row.text.as_str()).width() <= 5), "{rows:?}");
             assert_eq!(rows.iter().map(|row| row.text.as_str()).collect::<String>(), text);
