@@ -20,7 +20,8 @@ async fn a_call_that_asks_is_answered_with_the_question() {
     let result = house.call("lab.destroy", json!({ "what": "note 7" })).await.with(200);
     assert_snapshot!(redacted(&result));
     assert_eq!(result["paused"], result["pending"][0]);
-    let (id, url) = (result["paused"]["elicitationId"].as_str().unwrap(), result["paused"]["url"].as_str().unwrap());
+    let (id, url) =
+        (result["paused"]["elicitationId"].as_str().unwrap(), result["paused"]["url"].as_str().unwrap());
     assert_eq!(url, format!("{}/elicitations/{id}", house.base));
 }
 
@@ -31,7 +32,8 @@ async fn a_form_is_shown_with_its_schema_and_filled_over_rest() {
     assert_snapshot!(redacted(&result["paused"]));
     let id = result["paused"]["elicitationId"].as_str().unwrap();
     let filled = json!({ "approved": true, "data": { "warehouse_id": "north" } });
-    let response = house.post(Who::Approver, &format!("/api/elicitation/{id}/resolve"), filled).await.with(200);
+    let response =
+        house.post(Who::Approver, &format!("/api/elicitation/{id}/resolve"), filled).await.with(200);
     assert_eq!(response["data"], json!({ "warehouse_id": "north" }));
     let end = house.end_of(result["executionId"].as_str().unwrap()).await;
     assert_eq!(end["value"], json!({ "warehouseId": "north", "units": 7 }));
@@ -41,7 +43,8 @@ async fn a_form_is_shown_with_its_schema_and_filled_over_rest() {
 async fn a_decision_is_answered_with_the_elicitation_response_and_the_call_runs_once() {
     let house = House::open().await;
     let waiting = house.wants_to_destroy("note 7").await;
-    let body = json!({ "executionId": waiting.execution, "approved": true, "remember": "call", "comment": "seen" });
+    let body =
+        json!({ "executionId": waiting.execution, "approved": true, "remember": "call", "comment": "seen" });
     let path = format!("/api/elicitation/{}/resolve", waiting.elicitation);
     let response = house.post(Who::Approver, &path, body.clone()).await.with(200);
     assert_eq!(
@@ -50,12 +53,16 @@ async fn a_decision_is_answered_with_the_elicitation_response_and_the_call_runs_
     );
     let end = house.end_of(&waiting.execution).await;
     assert_snapshot!(redacted(&end));
-    assert_eq!(house.post(Who::Approver, &path, body).await.with(200), response, "the same again is the same");
+    assert_eq!(
+        house.post(Who::Approver, &path, body).await.with(200),
+        response,
+        "the same again is the same"
+    );
     assert_eq!(house.effects(), ["note 7"]);
 }
 
 #[tokio::test]
-async fn a_denied_call_is_cancelled_or_failed_as_its_caller_reads_it_and_never_runs() {
+async fn a_denied_call_fails_with_the_persons_reason_and_never_runs() {
     let house = House::open().await;
     let waiting = house.wants_to_destroy("note 7").await;
     let body = json!({ "approved": false, "comment": "not on a Friday" });
@@ -94,9 +101,14 @@ async fn one_execution_its_list_and_its_timeline_are_there_to_read() {
     house.end_of(&waiting.execution).await;
     let list = house.get(Who::Agent, "/api/executions?status=succeeded").await.with(200);
     assert_snapshot!("list_of_executions", redacted(&list));
-    let journal = house.get(Who::Agent, &format!("/api/executions/{}/journal", waiting.execution)).await.with(200);
-    let names: Vec<&String> =
-        journal["items"].as_array().unwrap().iter().flat_map(|event| event["event"].as_object().unwrap().keys()).collect();
+    let journal =
+        house.get(Who::Agent, &format!("/api/executions/{}/journal", waiting.execution)).await.with(200);
+    let names: Vec<&String> = journal["items"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .flat_map(|event| event["event"].as_object().unwrap().keys())
+        .collect();
     assert_snapshot!("names_of_a_journal", format!("{names:?}"));
 }
 
@@ -123,7 +135,10 @@ async fn elicitations_are_found_by_execution_and_by_digest() {
         let items = list["items"].as_array().unwrap().iter();
         items.map(|item| item["elicitationId"].as_str().unwrap().to_owned()).collect()
     };
-    assert_eq!(by(&format!("executionId={}", other.execution)).await, std::slice::from_ref(&other.elicitation));
+    assert_eq!(
+        by(&format!("executionId={}", other.execution)).await,
+        std::slice::from_ref(&other.elicitation)
+    );
     let one = house.get(Who::Approver, &format!("/api/elicitation/{}", first.elicitation)).await.with(200);
     let same = by(&format!("digest={}", one["digest"].as_str().unwrap())).await;
     assert_eq!(same, [first.elicitation, second.elicitation]);
@@ -146,7 +161,12 @@ async fn a_waiting_execution_is_stopped_by_its_caller_and_asks_nobody_any_more()
 async fn tools_are_listed_searched_and_read() {
     let house = House::open().await;
     let paths = |list: &Value| -> Vec<String> {
-        list["items"].as_array().unwrap().iter().map(|tool| tool["path"].as_str().unwrap().to_owned()).collect()
+        list["items"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|tool| tool["path"].as_str().unwrap().to_owned())
+            .collect()
     };
     let all = paths(&house.get(Who::Agent, "/api/tools").await.with(200));
     assert!(all.is_sorted() && all.contains(&"lab.destroy".to_owned()), "{all:?}");
@@ -156,7 +176,11 @@ async fn tools_are_listed_searched_and_read() {
     assert_eq!(few, all[..2]);
     assert_snapshot!("one_tool", redacted(&house.get(Who::Agent, "/api/tools/lab.destroy").await.with(200)));
     let text = house.get(Who::Agent, "/api/declarations?path=lab.read,lab.destroy").await;
-    assert!(text.status == 200 && text.text.contains("destroy") && !text.text.contains("warehouse"), "{}", text.text);
+    assert!(
+        text.status == 200 && text.text.contains("destroy") && !text.text.contains("warehouse"),
+        "{}",
+        text.text
+    );
 }
 
 #[tokio::test]
@@ -165,7 +189,8 @@ async fn policy_is_explained_without_anything_running() {
     let body = json!({ "tool": "lab.destroy", "args": { "what": "x" } });
     let explained = house.post(Who::Agent, "/api/policy/explain", body).await.with(200);
     assert_eq!((&explained["effect"], &explained["violations"]), (&json!("ask"), &json!([])));
-    let unfit = house.post(Who::Agent, "/api/policy/explain", json!({ "tool": "lab.destroy" })).await.with(200);
+    let unfit =
+        house.post(Who::Agent, "/api/policy/explain", json!({ "tool": "lab.destroy" })).await.with(200);
     assert_eq!(unfit["violations"].as_array().unwrap().len(), 1, "{unfit}");
     assert!(house.open_questions().await.is_empty());
 }
@@ -176,11 +201,15 @@ async fn approvals_of_a_session_are_given_listed_used_up_and_forgotten() {
     let call = json!({ "tool": "lab.destroy", "args": { "what": "a" }, "sessionId": "ses_mine" });
     assert_eq!(house.post(Who::Agent, "/api/executions", call.clone()).await.with(200)["status"], "paused");
     let approvals = "/api/sessions/ses_mine/approvals";
-    let given = house.post(Who::Approver, approvals, json!({ "toolPath": "lab.destroy", "uses": 1 })).await.with(201);
+    let given =
+        house.post(Who::Approver, approvals, json!({ "toolPath": "lab.destroy", "uses": 1 })).await.with(201);
     assert_snapshot!("a_grant", redacted(&given));
     let list = house.get(Who::Agent, approvals).await.with(200);
     assert_eq!(list["items"][0], given);
-    assert_eq!(house.post(Who::Agent, "/api/executions", call.clone()).await.with(200)["status"], "succeeded");
+    assert_eq!(
+        house.post(Who::Agent, "/api/executions", call.clone()).await.with(200)["status"],
+        "succeeded"
+    );
     assert_eq!(house.post(Who::Agent, "/api/executions", call.clone()).await.with(200)["status"], "paused");
     house.get(Who::OtherAgent, approvals).await.refused(404, "session_not_found");
 
@@ -206,7 +235,8 @@ async fn the_audit_is_read_in_order_and_its_chain_holds() {
         assert_eq!(before["hash"], after["prev"], "{after}");
         assert_eq!(before["seq"].as_u64().unwrap() + 1, after["seq"].as_u64().unwrap());
     }
-    let decided = items.iter().filter(|record| record["entry"].as_str().unwrap().contains("\"Decided\"")).count();
+    let decided =
+        items.iter().filter(|record| record["entry"].as_str().unwrap().contains("\"Decided\"")).count();
     assert_eq!(decided, 1);
 }
 
@@ -216,7 +246,8 @@ async fn a_doubt_is_settled_over_rest() {
     let waiting = house.asks("lab.slow", json!({ "ms": 60_000 })).await;
     house.resolve(Who::Approver, &waiting.elicitation, true).await.with(200);
     until("the handler runs", async || {
-        house.get(Who::Agent, &format!("/api/executions/{}", waiting.execution)).await.with(200)["status"] == "running"
+        house.get(Who::Agent, &format!("/api/executions/{}", waiting.execution)).await.with(200)["status"]
+            == "running"
     })
     .await;
     // The process dies: whoever comes after it finds a call that started and has no outcome.
@@ -238,7 +269,8 @@ async fn a_doubt_is_settled_over_rest() {
 #[tokio::test]
 async fn tokens_are_made_listed_without_their_secret_and_revoked() {
     let house = House::open().await;
-    let made = house.post(Who::Admin, "/api/tokens", json!({ "name": "ci", "role": "agent" })).await.with(201);
+    let made =
+        house.post(Who::Admin, "/api/tokens", json!({ "name": "ci", "role": "agent" })).await.with(201);
     let (id, secret) = (made["tokenId"].as_str().unwrap(), made["secret"].as_str().unwrap());
     let list = house.get(Who::Admin, "/api/tokens").await;
     assert!(list.text.contains(id) && !list.text.contains(secret));

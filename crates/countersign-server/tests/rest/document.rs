@@ -22,7 +22,10 @@ fn the_golden_file_is_the_document() {
         std::fs::write(&golden, &now).unwrap();
     }
     let kept = std::fs::read_to_string(&golden).unwrap_or_default();
-    assert!(kept == now, "the API changed; look at it, then run with {UPDATE}=1 and commit docs/openapi.json");
+    assert!(
+        kept == now,
+        "the API changed; look at it, then run with {UPDATE}=1 and commit docs/openapi.json"
+    );
 }
 
 #[tokio::test]
@@ -35,10 +38,8 @@ async fn the_document_is_served_to_everybody() {
 
 #[test]
 fn every_api_route_stands_in_the_document_and_back() {
-    let described: BTreeSet<(String, String)> = operations(&document())
-        .into_iter()
-        .map(|(method, path, _)| (method.to_uppercase(), path))
-        .collect();
+    let described: BTreeSet<(String, String)> =
+        operations(&document()).into_iter().map(|(method, path, _)| (method.to_uppercase(), path)).collect();
     let served: BTreeSet<(String, String)> = countersign_server::routes()
         .into_iter()
         .filter(|(_, path)| path.starts_with("/api/"))
@@ -54,7 +55,8 @@ fn the_document_holds_together() {
     assert!(document["info"]["title"].is_string() && document["info"]["version"].is_string());
     let mut seen = BTreeSet::new();
     for (method, path, operation) in operations(&document) {
-        let name = operation["operationId"].as_str().unwrap_or_else(|| panic!("{method} {path} has no operationId"));
+        let name =
+            operation["operationId"].as_str().unwrap_or_else(|| panic!("{method} {path} has no operationId"));
         assert!(seen.insert(name.to_owned()), "two operations are called {name}");
         assert!(operation["summary"].is_string(), "{method} {path} says nothing of itself");
         let responses = operation["responses"].as_object().unwrap();
@@ -75,7 +77,8 @@ fn the_document_holds_together() {
     refer(&document, &mut references);
     assert!(!references.is_empty());
     for reference in references {
-        let pointer = reference.strip_prefix('#').unwrap_or_else(|| panic!("{reference} leads out of the document"));
+        let pointer =
+            reference.strip_prefix('#').unwrap_or_else(|| panic!("{reference} leads out of the document"));
         assert!(document.pointer(pointer).is_some(), "{reference} leads nowhere");
     }
     for requirement in document["security"].as_array().unwrap() {

@@ -92,7 +92,10 @@ async fn whoever_comes_back_goes_on_where_they_were_with_nothing_lost_or_doubled
         let last = seen.iter().rev().find_map(|event| event.id).unwrap_or(begin);
         // What came after the last id belongs to a record that is told again, whole.
         seen.truncate(seen.iter().rposition(|event| event.id.is_some()).map_or(0, |at| at + 1));
-        seen.extend(Stream::open(&house, Who::Approver, Some(last)).await.until_done(&executions[3]).await);
+        let mut second = Stream::open(&house, Who::Approver, Some(last)).await;
+        while seen.len() < whole.len() {
+            seen.push(second.next().await.unwrap());
+        }
         assert_eq!(seen, whole, "cut after {cut}");
     }
 }
@@ -102,7 +105,11 @@ async fn the_stream_goes_on_across_a_restart_of_the_server() {
     let house = House::open().await;
     let mut stream = Stream::open(&house, Who::Approver, None).await;
     let waiting = house.wants_to_destroy("a").await;
-    let seen = stream.until(|event| event.name == "execution.status" && event.id.is_some() && event.data["elicitationId"].is_string()).await;
+    let seen = stream
+        .until(|event| {
+            event.name == "execution.status" && event.id.is_some() && event.data["elicitationId"].is_string()
+        })
+        .await;
     let last = *ids(&seen).last().unwrap();
     let house = house.after().await;
     house.resolve(Who::Approver, &waiting.elicitation, true).await.with(200);

@@ -134,7 +134,10 @@ impl House {
         let server = Server::start(listener, gateway.clone(), options, prometheus).unwrap();
         // Its TLS is never used, but it wants a provider to be made at all.
         let _ = rustls::crypto::ring::default_provider().install_default();
-        let http = reqwest::Client::builder().no_proxy().redirect(reqwest::redirect::Policy::none()).timeout(PATIENCE);
+        let http = reqwest::Client::builder()
+            .no_proxy()
+            .redirect(reqwest::redirect::Policy::none())
+            .timeout(PATIENCE);
         Self { world, gateway, faults, server, base, http: http.build().unwrap(), keys, choose }
     }
 
@@ -244,8 +247,13 @@ impl House {
 
     /// Sends a request with this line and these headers as they stand, as somebody, with a JSON body.
     pub(crate) async fn raw_as(&self, who: Who, line: &str, headers: &str, body: &str) -> (u16, String) {
-        let bearer = self.secret(who).map(|secret| format!("authorization: Bearer {secret}\r\n")).unwrap_or_default();
-        let host = if headers.to_ascii_lowercase().contains("host:") { String::new() } else { format!("host: {}\r\n", self.server.address()) };
+        let bearer =
+            self.secret(who).map(|secret| format!("authorization: Bearer {secret}\r\n")).unwrap_or_default();
+        let host = if headers.starts_with("host:") {
+            String::new()
+        } else {
+            format!("host: {}\r\n", self.server.address())
+        };
         let kind = if body.is_empty() { "" } else { "content-type: application/json\r\n" };
         let request = format!(
             "{line} HTTP/1.1\r\n{host}{bearer}{kind}{headers}content-length: {}\r\nconnection: close\r\n\r\n{body}",

@@ -20,7 +20,8 @@ async fn one_connection_too_many_is_told_so_and_a_place_that_is_left_is_free_aga
     assert!(text.contains("\"code\":\"too_many_connections\"") && text.contains("retry-after: 1"), "{text}");
     drop(second);
     until("the place is free again", async || {
-        house.raw(&format!("GET /healthz HTTP/1.1\r\nhost: {host}\r\nconnection: close\r\n\r\n")).await.0 == 200
+        house.raw(&format!("GET /healthz HTTP/1.1\r\nhost: {host}\r\nconnection: close\r\n\r\n")).await.0
+            == 200
     })
     .await;
 }
@@ -59,7 +60,15 @@ async fn guessing_cookies_is_guessing_credentials() {
     let mut statuses = Vec::new();
     for n in 0..20 {
         let request = house.request(Who::Nobody, reqwest::Method::GET, "/api/whoami");
-        statuses.push(request.header("cookie", format!("countersign=tok_x.{n}.00")).send().await.unwrap().status().as_u16());
+        statuses.push(
+            request
+                .header("cookie", format!("countersign=tok_x.{n}.00"))
+                .send()
+                .await
+                .unwrap()
+                .status()
+                .as_u16(),
+        );
     }
     assert!(statuses[0] == 401 && statuses.contains(&429), "{statuses:?}");
 }
@@ -69,9 +78,11 @@ async fn a_head_past_its_bounds_is_refused() {
     let house = House::open().await;
     let many: String = (0..70).map(|n| format!("x-{n}: y\r\n")).collect();
     assert_eq!(house.raw_as(Who::Agent, "GET /api/whoami", &many, "").await.0, 431);
-    let large = format!("x-large: {}\r\n", "y".repeat(70 * 1024));
+    // The buffer may grow to twice its bound while it is being filled.
+    let large = format!("x-large: {}\r\n", "y".repeat(200 * 1024));
     assert_eq!(house.raw_as(Who::Agent, "GET /api/whoami", &large, "").await.0, 431);
-    let (status, text) = house.raw_as(Who::Agent, &format!("GET /api/whoami?{}", "y".repeat(70 * 1024)), "", "").await;
+    let (status, text) =
+        house.raw_as(Who::Agent, &format!("GET /api/whoami?{}", "y".repeat(200 * 1024)), "", "").await;
     assert!(matches!(status, 414 | 431), "{text}");
     let fits = format!("x-large: {}\r\n", "y".repeat(30 * 1024));
     assert_eq!(house.raw_as(Who::Agent, "GET /api/whoami", &fits, "").await.0, 200);
@@ -79,10 +90,16 @@ async fn a_head_past_its_bounds_is_refused() {
 
 #[tokio::test]
 async fn what_is_no_http_is_refused_and_the_server_stays() {
-    let house = House::open().await;
-    for bytes in ["\r\n\r\n\r\n", "nonsense\r\n\r\n", "\u{0}\u{1}\u{2}\r\n\r\n", "GET / HTTP/9.9\r\n\r\n", "POST /api/executions HTTP/1.1\r\ncontent-length: x\r\n\r\n"] {
+    let house = House::with(|options| options.limits.head = Duration::from_millis(300)).await;
+    for bytes in [
+        "\r\n\r\n\r\n",
+        "nonsense\r\n\r\n",
+        "\u{0}\u{1}\u{2}\r\n\r\n",
+        "GET / HTTP/9.9\r\n\r\n",
+        "POST /api/executions HTTP/1.1\r\ncontent-length: x\r\n\r\n",
+    ] {
         let (status, text) = house.raw(bytes).await;
-        assert!(status == 400 || status == 0 || status == 505, "{bytes:?}: {text}");
+        assert!(matches!(status, 0 | 400 | 408 | 505), "{bytes:?}: {text}");
     }
     house.get(Who::Agent, "/api/whoami").await.with(200);
 }
@@ -94,7 +111,10 @@ async fn a_client_that_is_slow_with_its_head_is_let_go() {
     slow.write_all(b"GET /api/whoami HTTP/1.1\r\n").await.unwrap();
     let begun = tokio::time::Instant::now();
     let mut answer = Vec::new();
-    tokio::time::timeout(PATIENCE, slow.read_to_end(&mut answer)).await.expect("the connection is closed").unwrap();
+    tokio::time::timeout(PATIENCE, slow.read_to_end(&mut answer))
+        .await
+        .expect("the connection is closed")
+        .unwrap();
     assert!(begun.elapsed() >= Duration::from_millis(300));
     let text = String::from_utf8_lossy(&answer);
     assert!(text.is_empty() || text.starts_with("HTTP/1.1 408"), "{text}");
@@ -119,17 +139,22 @@ async fn a_body_that_never_comes_holds_nobody_else_up() {
 async fn two_requests_on_one_connection_are_two_requests() {
     let house = House::open().await;
     let waiting = house.wants_to_destroy("a").await;
-    let (at, agent, approver) = (house.server.address(), house.secret(Who::Agent).unwrap(), house.secret(Who::Approver).unwrap());
+    let (at, agent, approver) =
+        (house.server.address(), house.secret(Who::Agent).unwrap(), house.secret(Who::Approver).unwrap());
     // An agent's decision right behind an approver's read: neither borrows from the other.
     let body = r#"{"approved":true}"#;
     let text = format!(
         "GET /api/whoami HTTP/1.1\r\nhost: {at}\r\nauthorization: Bearer {approver}\r\n\r\n\
          POST /api/elicitation/{}/resolve HTTP/1.1\r\nhost: {at}\r\nauthorization: Bearer {agent}\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n{body}\
          POST /api/elicitation/{}/resolve HTTP/1.1\r\nhost: {at}\r\ncontent-type: application/json\r\nconnection: close\r\ncontent-length: {}\r\n\r\n{body}",
-        waiting.elicitation, body.len(), waiting.elicitation, body.len(),
+        waiting.elicitation,
+        body.len(),
+        waiting.elicitation,
+        body.len(),
     );
     let (_, answers) = house.raw(&text).await;
-    let statuses: Vec<&str> = answers.match_indices("HTTP/1.1 ").map(|(at, _)| &answers[at + 9..at + 12]).collect();
+    let statuses: Vec<&str> =
+        answers.match_indices("HTTP/1.1 ").map(|(at, _)| &answers[at + 9..at + 12]).collect();
     assert_eq!(statuses, ["200", "403", "401"], "{answers}");
     assert_eq!(house.open_questions().await.len(), 1);
 }

@@ -6,9 +6,19 @@ use serde_json::{Value, json};
 
 use crate::house::{House, Who};
 
+/// Asks so many times, each time a millisecond later; gives the questions.
+async fn asks(house: &House, count: usize) -> Vec<String> {
+    let mut asked = Vec::new();
+    for n in 0..count {
+        house.world.clock.jump(1);
+        asked.push(house.wants_to_destroy(&n.to_string()).await.elicitation);
+    }
+    asked
+}
+
 /// Walks a list to its end, doing something between its parts; gives the ids in order.
-async fn walk(house: &House, list: &str, id: &str, mut between: impl AsyncFnMut(usize)) -> Vec<String> {
-    let (mut found, mut cursor, mut parts) = (Vec::new(), String::new(), 0);
+async fn walk(house: &House, list: &str, id: &str, mut between: impl AsyncFnMut(&Value)) -> Vec<String> {
+    let (mut found, mut cursor) = (Vec::new(), String::new());
     loop {
         let part: Value = house.get(Who::Approver, &format!("{list}{cursor}")).await.with(200);
         let items = part["items"].as_array().unwrap();
@@ -16,8 +26,7 @@ async fn walk(house: &House, list: &str, id: &str, mut between: impl AsyncFnMut(
         let Some(next) = part["nextCursor"].as_str() else { return found };
         assert!(!items.is_empty(), "a part with a next one is not empty");
         cursor = format!("&cursor={next}");
-        parts += 1;
-        between(parts).await;
+        between(&part).await;
     }
 }
 
@@ -29,14 +38,11 @@ fn each_once(found: &[String]) {
 #[tokio::test]
 async fn a_walk_over_what_waits_meets_every_question_once_also_those_asked_meanwhile() {
     let house = House::open().await;
-    let mut asked = Vec::new();
-    for n in 0..7 {
-        asked.push(house.wants_to_destroy(&n.to_string()).await.elicitation);
-    }
+    let mut asked = asks(&house, 7).await;
     let mut later = Vec::new();
-    let found = walk(&house, "/api/elicitation?status=pending&limit=3", "elicitationId", async |part| {
-        if part <= 2 {
-            later.push(house.wants_to_destroy("later").await.elicitation);
+    let found = walk(&house, "/api/elicitation?status=pending&limit=3", "elicitationId", async |_| {
+        if later.len() < 2 {
+            later.extend(asks(&house, 1).await);
         }
     })
     .await;
@@ -49,13 +55,11 @@ async fn a_walk_over_what_waits_meets_every_question_once_also_those_asked_meanw
 #[tokio::test]
 async fn a_walk_over_what_waits_goes_on_where_it_was_though_questions_are_decided_meanwhile() {
     let house = House::open().await;
-    let mut asked = Vec::new();
-    for n in 0..6 {
-        asked.push(house.wants_to_destroy(&n.to_string()).await.elicitation);
-    }
+    asks(&house, 6).await;
     let found = walk(&house, "/api/elicitation?status=pending&limit=2", "elicitationId", async |part| {
         // The last one of the part just read: the cursor stands on a row that is not in the list any more.
-        house.resolve(Who::Approver, &asked[2 * part - 1], false).await.with(200);
+        let last = part["items"].as_array().unwrap().last().unwrap();
+        house.resolve(Who::Approver, last["elicitationId"].as_str().unwrap(), false).await.with(200);
     })
     .await;
     each_once(&found);
@@ -65,11 +69,9 @@ async fn a_walk_over_what_waits_goes_on_where_it_was_though_questions_are_decide
 #[tokio::test]
 async fn a_walk_over_executions_is_newest_first_and_not_disturbed_by_new_ones() {
     let house = House::open().await;
-    for n in 0..7 {
-        house.wants_to_destroy(&n.to_string()).await;
-    }
+    asks(&house, 7).await;
     let found = walk(&house, "/api/executions?limit=2", "executionId", async |_| {
-        house.wants_to_destroy("later").await;
+        asks(&house, 1).await;
     })
     .await;
     each_once(&found);
@@ -79,9 +81,7 @@ async fn a_walk_over_executions_is_newest_first_and_not_disturbed_by_new_ones() 
 #[tokio::test]
 async fn a_walk_over_the_audit_is_without_gaps() {
     let house = House::open().await;
-    for n in 0..5 {
-        house.wants_to_destroy(&n.to_string()).await;
-    }
+    asks(&house, 5).await;
     let found = walk(&house, "/api/audit?limit=3", "seq", async |_| {}).await;
     let numbers: Vec<u64> = found.iter().map(|seq| seq.parse().unwrap()).collect();
     assert_eq!(numbers, (1..=house.recorded().await).collect::<Vec<_>>());
@@ -90,9 +90,7 @@ async fn a_walk_over_the_audit_is_without_gaps() {
 #[tokio::test]
 async fn a_full_last_part_has_no_next_one() {
     let house = House::open().await;
-    for n in 0..4 {
-        house.wants_to_destroy(&n.to_string()).await;
-    }
+    asks(&house, 4).await;
     for list in ["/api/elicitation?limit=4", "/api/executions?limit=4"] {
         let part = house.get(Who::Approver, list).await.with(200);
         assert_eq!(part["items"].as_array().unwrap().len(), 4);

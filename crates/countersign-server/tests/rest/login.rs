@@ -55,7 +55,8 @@ async fn link(house: &House, who: Who) -> String {
 /// Presses the button of a link.
 async fn press(house: &House, code: &str) -> Answer {
     let request = house.request(Who::Nobody, Method::POST, "/login");
-    let form = request.header("content-type", "application/x-www-form-urlencoded").body(format!("code={code}"));
+    let form =
+        request.header("content-type", "application/x-www-form-urlencoded").body(format!("code={code}"));
     Answer::of(form.send().await.unwrap()).await
 }
 
@@ -67,7 +68,8 @@ async fn opening_a_link_uses_nothing_up_and_pressing_its_button_does_once() {
         let page = house.get(Who::Nobody, &format!("/login?code={code}")).await;
         assert!(page.status == 200 && page.text.contains("<form method=\"post\""), "{}", page.text);
         assert!(page.headers.get("set-cookie").is_none());
-        let head = house.request(Who::Nobody, Method::HEAD, &format!("/login?code={code}")).send().await.unwrap();
+        let head =
+            house.request(Who::Nobody, Method::HEAD, &format!("/login?code={code}")).send().await.unwrap();
         assert_eq!(head.status(), 200);
     }
     assert_eq!(press(&house, &code).await.status, 303);
@@ -123,10 +125,20 @@ async fn the_cookie_is_for_this_site_alone_and_out_of_scripts_reach() {
         assert!(cookie.contains(flag), "{flag} in {cookie}");
     }
     assert!(!cookie.contains("Domain") && !cookie.contains("Secure"), "{cookie}");
-    assert!(!cookie.contains(house.secret(Who::Approver).unwrap()), "the token itself never goes to a browser");
-    let public = House::with(|options| options.links = countersign_server::Links::below("https://gate.example.com")).await;
+    assert!(
+        !cookie.contains(house.secret(Who::Approver).unwrap()),
+        "the token itself never goes to a browser"
+    );
+    let public =
+        House::with(|options| options.links = countersign_server::Links::below("https://gate.example.com"))
+            .await;
     let made = public.post(Who::Approver, "/api/login-links", json!(null)).await.with(201);
-    let code = made["url"].as_str().unwrap().strip_prefix("https://gate.example.com/login?code=").unwrap().to_owned();
+    let code = made["url"]
+        .as_str()
+        .unwrap()
+        .strip_prefix("https://gate.example.com/login?code=")
+        .unwrap()
+        .to_owned();
     assert!(press(&public, &code).await.header("set-cookie").contains("; Secure"));
 }
 
@@ -134,16 +146,27 @@ async fn the_cookie_is_for_this_site_alone_and_out_of_scripts_reach() {
 async fn a_cookie_reads_and_changes_nothing_without_its_csrf_token() {
     let house = House::open().await;
     let waiting = house.wants_to_destroy("a").await;
-    let (ann, bob) = (Browser::logged_in(&house, Who::Approver).await, Browser::logged_in(&house, Who::OtherApprover).await);
+    let (ann, bob) = (
+        Browser::logged_in(&house, Who::Approver).await,
+        Browser::logged_in(&house, Who::OtherApprover).await,
+    );
     ann.get("/api/elicitation?status=pending").await.with(200);
     let (csrf, of_another) = (ann.csrf().await, bob.csrf().await);
     assert_ne!(csrf, of_another);
-    for wrong in [None, Some(""), Some("x"), Some(of_another.as_str()), Some(&csrf[..csrf.len() - 1]), Some(&csrf.to_uppercase())] {
+    for wrong in [
+        None,
+        Some(""),
+        Some("x"),
+        Some(of_another.as_str()),
+        Some(&csrf[..csrf.len() - 1]),
+        Some(&csrf.to_uppercase()),
+    ] {
         ann.decides(&waiting.elicitation, wrong).await.refused(403, "csrf");
     }
     assert_eq!((house.open_questions().await.len(), house.effects().len()), (1, 0));
     ann.decides(&waiting.elicitation, Some(&csrf)).await.with(200);
-    let decided = house.get(Who::Approver, &format!("/api/elicitation/{}", waiting.elicitation)).await.with(200);
+    let decided =
+        house.get(Who::Approver, &format!("/api/elicitation/{}", waiting.elicitation)).await.with(200);
     assert_eq!(decided["decision"]["channel"], "console");
     assert_eq!(decided["decision"]["by"], house.key(Who::Approver).caller.principal.id.as_str());
 }
@@ -185,7 +208,9 @@ async fn a_cookie_that_was_made_up_altered_or_grown_old_is_nobodys() {
         "..".to_owned(),
         browser.csrf().await,
     ] {
-        let request = house.request(Who::Nobody, Method::GET, "/api/whoami").header("cookie", format!("countersign={forged}"));
+        let request = house
+            .request(Who::Nobody, Method::GET, "/api/whoami")
+            .header("cookie", format!("countersign={forged}"));
         Answer::of(request.send().await.unwrap()).await.refused(401, "unauthenticated");
     }
     browser.get("/api/whoami").await.with(200);
@@ -227,7 +252,10 @@ async fn logging_out_forgets_the_cookie() {
     let house = House::open().await;
     let browser = Browser::logged_in(&house, Who::Approver).await;
     let csrf = browser.csrf().await;
-    let answer = Answer::of(browser.request(Method::POST, "/logout").header("x-csrf-token", csrf).send().await.unwrap()).await;
+    let answer = Answer::of(
+        browser.request(Method::POST, "/logout").header("x-csrf-token", csrf).send().await.unwrap(),
+    )
+    .await;
     assert_eq!(answer.status, 204);
     assert!(answer.header("set-cookie").starts_with("countersign=; "), "{}", answer.header("set-cookie"));
     assert!(answer.header("set-cookie").contains("Max-Age=0"));

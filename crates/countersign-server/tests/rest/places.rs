@@ -43,7 +43,8 @@ async fn a19_a_foreign_origin_is_refused_on_every_route() {
             String::new(),
         ] {
             let line = format!("{method} {}", address(path));
-            let (status, text) = house.raw_as(Who::Admin, &line, &format!("origin: {origin}\r\n"), &body).await;
+            let (status, text) =
+                house.raw_as(Who::Admin, &line, &format!("origin: {origin}\r\n"), &body).await;
             assert!(status == 403 && text.contains("foreign_origin"), "{line} from {origin:?}: {text}");
         }
     }
@@ -110,7 +111,11 @@ async fn a_request_with_two_hosts_or_none_is_served_to_nobody() {
     let house = House::open().await;
     let (at, secret) = (house.server.address(), house.secret(Who::Admin).unwrap());
     let bearer = format!("authorization: Bearer {secret}\r\nconnection: close\r\n");
-    for hosts in [String::new(), format!("host: evil.example\r\nhost: {at}\r\n"), format!("host: {at}\r\nhost: evil.example\r\n")] {
+    for hosts in [
+        String::new(),
+        format!("host: evil.example\r\nhost: {at}\r\n"),
+        format!("host: {at}\r\nhost: evil.example\r\n"),
+    ] {
         let (status, text) = house.raw(&format!("GET /api/whoami HTTP/1.1\r\n{hosts}{bearer}\r\n")).await;
         assert!(status == 403 || status == 400, "{hosts:?}: {text}");
     }

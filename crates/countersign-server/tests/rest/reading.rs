@@ -16,7 +16,10 @@ async fn everything(house: &House) -> String {
         all.push_str(&format!("{:?}", gateway.grants(&row.session).await.unwrap()));
     }
     let all_questions = countersign_kernel::ports::ElicitationFilter::default();
-    all.push_str(&format!("{:?}", gateway.elicitations(all_questions, Page::first(1_000)).await.unwrap().items));
+    all.push_str(&format!(
+        "{:?}",
+        gateway.elicitations(all_questions, Page::first(1_000)).await.unwrap().items
+    ));
     all.push_str(&format!("{:?}", gateway.tokens().await.unwrap()));
     all.push_str(&format!("{:?}", gateway.standing().await.unwrap()));
     all.push_str(&format!("{:?}", gateway.audit(0, 10_000).await.unwrap()));
@@ -36,7 +39,10 @@ async fn look_around(house: &House, who: Who, waiting: &Waiting) {
             continue;
         }
         let plain = address(path, waiting);
-        for address in [plain.clone(), format!("{plain}?approved=true&waitMs=1&status=approved&_method=POST&action=approve")] {
+        for address in [
+            plain.clone(),
+            format!("{plain}?approved=true&waitMs=1&status=approved&_method=POST&action=approve"),
+        ] {
             for method in [Method::GET, Method::HEAD] {
                 let request = house.request(who, method, &address);
                 let request = request.header("x-http-method-override", "POST").header("purpose", "prefetch");
@@ -52,7 +58,9 @@ async fn no_get_and_no_head_changes_anything_whoever_sends_it() {
     let house = House::open().await;
     let waiting = house.wants_to_destroy("a").await;
     let before = everything(&house).await;
-    for who in [Who::Nobody, Who::Garbage, Who::Agent, Who::OtherAgent, Who::Service, Who::Approver, Who::Admin] {
+    for who in
+        [Who::Nobody, Who::Garbage, Who::Agent, Who::OtherAgent, Who::Service, Who::Approver, Who::Admin]
+    {
         look_around(&house, who, &waiting).await;
     }
     assert_eq!(everything(&house).await, before);

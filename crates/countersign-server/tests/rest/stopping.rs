@@ -30,7 +30,8 @@ async fn a_long_poll_is_answered_with_how_it_stands() {
 async fn a_call_that_waits_for_its_end_is_answered_with_how_it_stands() {
     let house = House::open().await;
     let body = json!({ "tool": "lab.destroy_each", "args": { "what": "a" }, "waitMs": 15_000 });
-    let http = tokio::spawn(house.request(Who::Agent, reqwest::Method::POST, "/api/executions").json(&body).send());
+    let http =
+        tokio::spawn(house.request(Who::Agent, reqwest::Method::POST, "/api/executions").json(&body).send());
     until("it is asked", async || !house.open_questions().await.is_empty()).await;
     let begun = Instant::now();
     house.server.stop(PATIENCE).await;
@@ -45,7 +46,8 @@ async fn a_running_handler_comes_to_its_end_and_its_outcome_is_kept() {
     let waiting = house.asks("lab.slow", json!({ "ms": 700 })).await;
     house.resolve(Who::Approver, &waiting.elicitation, true).await.with(200);
     until("the handler runs", async || {
-        house.get(Who::Agent, &format!("/api/executions/{}", waiting.execution)).await.with(200)["status"] == "running"
+        house.get(Who::Agent, &format!("/api/executions/{}", waiting.execution)).await.with(200)["status"]
+            == "running"
     })
     .await;
     assert_eq!(house.effects(), [""; 0]);
@@ -80,12 +82,16 @@ async fn a_decision_on_its_way_while_the_server_stops_is_answered_and_kept_or_ne
         let house = House::open().await;
         let waiting = house.wants_to_destroy("a").await;
         let path = format!("/api/elicitation/{}/resolve", waiting.elicitation);
-        let decide = house.request(Who::Approver, reqwest::Method::POST, &path).json(&json!({ "approved": true })).send();
+        let decide = house
+            .request(Who::Approver, reqwest::Method::POST, &path)
+            .json(&json!({ "approved": true }))
+            .send();
         let decide = tokio::spawn(decide);
         tokio::time::sleep(Duration::from_micros(delay_us)).await;
         let house = house.after().await;
         let acknowledged = decide.await.unwrap().is_ok_and(|answer| answer.status() == 200);
-        let now = house.get(Who::Approver, &format!("/api/elicitation/{}", waiting.elicitation)).await.with(200);
+        let now =
+            house.get(Who::Approver, &format!("/api/elicitation/{}", waiting.elicitation)).await.with(200);
         if acknowledged {
             assert_eq!(now["status"], "approved", "acknowledged after {delay_us} µs and gone");
         }
@@ -120,5 +126,8 @@ async fn a_server_that_stops_is_not_ready_any_more() {
     stopping.await.unwrap();
     // Whatever it was, nothing was let through without a token.
     let text = String::from_utf8_lossy(&answer);
-    assert!(text.is_empty() || text.starts_with("HTTP/1.1 401") || text.starts_with("HTTP/1.1 503"), "{text}");
+    assert!(
+        text.is_empty() || text.starts_with("HTTP/1.1 401") || text.starts_with("HTTP/1.1 503"),
+        "{text}"
+    );
 }

@@ -19,12 +19,25 @@ async fn a23_no_route_succeeds_on_a_dead_store() {
     let waiting = house.wants_to_destroy("a").await;
     house.faults.crash();
     // What is served out of memory, and says nothing that the store would have to confirm.
-    let from_memory = ["/healthz", "/openapi.json", "/login", "/logout", "/api/whoami", "/api/tools", "/api/tools/{path}", "/api/declarations", "/api/login-links", "/api/policy/explain"];
+    let from_memory = [
+        "/healthz",
+        "/openapi.json",
+        "/login",
+        "/logout",
+        "/api/whoami",
+        "/api/tools",
+        "/api/tools/{path}",
+        "/api/declarations",
+        "/api/login-links",
+        "/api/policy/explain",
+    ];
     for (method, path, _) in requests() {
         if from_memory.contains(&path) || path == "/mcp" || path == "/metrics" {
             continue;
         }
-        let address = address(path).replace(&format!("exec_{:032x}", 1), &waiting.execution).replace(&format!("eli_{:032x}", 1), &waiting.elicitation);
+        let address = address(path)
+            .replace(&format!("exec_{:032x}", 1), &waiting.execution)
+            .replace(&format!("eli_{:032x}", 1), &waiting.elicitation);
         let mut request = house.request(Who::Admin, method.clone(), &address);
         if let Some(body) = body(&method, path) {
             request = request.json(&body);
@@ -75,7 +88,10 @@ async fn a23_a_token_or_a_revocation_that_was_not_written_is_not_confirmed() {
     let house = House::open().await;
     let before = house.gateway.tokens().await.unwrap().len();
     next(&house, Fault::Refuse);
-    house.post(Who::Admin, "/api/tokens", json!({ "name": "x", "role": "admin" })).await.refused(503, "unavailable");
+    house
+        .post(Who::Admin, "/api/tokens", json!({ "name": "x", "role": "admin" }))
+        .await
+        .refused(503, "unavailable");
     assert_eq!(house.gateway.tokens().await.unwrap().len(), before);
     next(&house, Fault::Refuse);
     let path = format!("/api/tokens/{}", house.key(Who::Agent).caller.token.unwrap());

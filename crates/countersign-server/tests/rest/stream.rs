@@ -24,14 +24,15 @@ pub(crate) struct Event {
 
 impl Stream {
     pub(crate) async fn open(house: &House, who: Who, after: Option<u64>) -> Self {
-        let mut request = house.request(who, reqwest::Method::GET, "/api/events").timeout(Duration::from_secs(120));
+        let mut request =
+            house.request(who, reqwest::Method::GET, "/api/events").timeout(Duration::from_secs(120));
         if let Some(id) = after {
             request = request.header("last-event-id", id.to_string());
         }
         let response = request.send().await.unwrap();
         assert_eq!(response.status(), 200);
         assert_eq!(response.headers()["content-type"], "text/event-stream");
-        Self { events: SseStream::from_byte_stream(response.bytes_stream()).boxed() }
+        Self { events: SseStream::from_bytes_stream(response.bytes_stream()).boxed() }
     }
 
     /// The next event; nothing where the stream ended.
@@ -65,12 +66,11 @@ impl Stream {
         }
     }
 
-    /// Events up to the one that says that an execution ended well.
+    /// Events up to the record of an execution's end. What they say of its status may be ahead of them.
     pub(crate) async fn until_done(&mut self, execution: &str) -> Vec<Event> {
-        self.until(|event| {
-            let (name, data) = (event.name.as_str(), &event.data);
-            name == "execution.status" && data["executionId"] == execution && data["status"] == "succeeded" && event.id.is_some()
-        })
-        .await
+        let of_it = |event: &Event, name: &str| event.name == name && event.data["executionId"] == execution;
+        let mut seen = self.until(|event| of_it(event, "call.settled")).await;
+        seen.extend(self.until(|event| of_it(event, "execution.status")).await);
+        seen
     }
 }

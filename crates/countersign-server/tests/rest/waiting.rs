@@ -44,7 +44,8 @@ async fn a_long_poll_is_answered_when_the_execution_ends() {
 async fn a_long_poll_is_answered_when_something_new_is_asked() {
     let house = House::open().await;
     let result = house.call("lab.steps", json!({ "what": "a" })).await.with(200);
-    let (execution, first) = (result["executionId"].as_str().unwrap(), result["paused"]["elicitationId"].as_str().unwrap());
+    let (execution, first) =
+        (result["executionId"].as_str().unwrap(), result["paused"]["elicitationId"].as_str().unwrap());
     let (answer, took) = meanwhile(&house, waits(&house, execution, 15_000), async |house| {
         house.resolve(Who::Approver, first, true).await.with(200);
     })
@@ -61,7 +62,10 @@ async fn a_long_poll_whose_time_is_up_is_answered_with_how_it_stands() {
     let begun = Instant::now();
     let answer = waits(&house, &waiting.execution, 200).await;
     assert!(begun.elapsed() >= Duration::from_millis(200));
-    assert_eq!((&answer["status"], &answer["paused"]["elicitationId"]), (&json!("paused"), &json!(waiting.elicitation)));
+    assert_eq!(
+        (&answer["status"], &answer["paused"]["elicitationId"]),
+        (&json!("paused"), &json!(waiting.elicitation))
+    );
 }
 
 #[tokio::test]
@@ -105,7 +109,8 @@ async fn a_call_whose_wait_is_over_is_answered_with_the_question_and_goes_on() {
 async fn a_caller_that_hangs_up_while_it_waits_stops_nothing() {
     let house = House::open().await;
     let body = json!({ "tool": "lab.destroy_each", "args": { "what": "a" }, "waitMs": 15_000, "idempotencyKey": "k" });
-    let call = house.request(Who::Agent, reqwest::Method::POST, "/api/executions").json(&body).timeout(A_WHILE);
+    let call =
+        house.request(Who::Agent, reqwest::Method::POST, "/api/executions").json(&body).timeout(A_WHILE);
     assert!(call.send().await.is_err());
     let open = house.open_questions().await;
     house.resolve(Who::Approver, &open[0].elicitation.id.to_string(), true).await.with(200);
