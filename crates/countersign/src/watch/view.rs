@@ -23,6 +23,9 @@ use crate::report;
 /// The part of the screen that the list may take.
 const LIST_PART: u16 = 3;
 
+/// How much of a message the list may need; the page below has it whole.
+const LIST_CHARS: usize = 300;
+
 /// Where things stand on the screen.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Areas {
@@ -119,7 +122,10 @@ fn row<'a>(item: &Item, chosen: bool, width: usize, paint: Paint, now: Timestamp
     let tool: String = line(&question.tool_path).chars().take(width).collect();
     let age = moment(&question.asked_at).map_or_else(String::new, |then| span(then.until(now)));
     let (what, style) = match &item.state {
-        State::Open => (line(&question.message), Style::new()),
+        State::Open => {
+            let beginning: String = question.message.chars().take(LIST_CHARS).collect();
+            (line(&beginning), Style::new())
+        }
         State::Sending => ("… your decision is on its way".to_owned(), coloured(paint, Color::Yellow)),
         State::Decided { words, .. } => {
             let colour = if words.starts_with("approved") { Color::Green } else { Color::Red };
