@@ -7,8 +7,9 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use countersign_core::event::LogLine;
-use countersign_core::ids::ExecutionId;
-use countersign_sdk::Progress;
+use countersign_core::execution::Execution;
+use countersign_core::ids::{ElicitationId, ExecutionId};
+use countersign_sdk::{PrincipalId, Progress};
 use tokio::sync::mpsc;
 
 use crate::accept::{Accepted, CallRequest, Patience};
@@ -67,6 +68,11 @@ impl Following {
             None => std::future::pending().await,
         }
     }
+
+    /// What was said and not heard yet; nothing where that is all.
+    pub fn try_next(&mut self) -> Option<Told> {
+        self.heard.try_recv().ok()
+    }
 }
 
 impl Drop for Following {
@@ -106,6 +112,31 @@ impl Gateway {
         waited.ok_or(GatewayError::Closed)
     }
 
+    /// Waits until a question of an execution is no longer open, whoever answered it, however long that takes.
+    pub async fn until_answered(
+        &self,
+        execution: ExecutionId,
+        elicitation: ElicitationId,
+    ) -> Result<(), GatewayError> {
+        let kernel = self.kernel();
+        let waiting = kernel.waiters.join(execution);
+        loop {
+            let changed = waiting.changed.notified();
+            tokio::pin!(changed);
+            changed.as_mut().enable();
+            let open = kernel.look_at(execution, |it| it.open().any(|e| e.id == elicitation)).await?;
+            match open {
+                Some(true) => changed.await,
+                Some(false) | None => return Ok(()),
+            }
+        }
+    }
+
+    /// Whose an execution is; nothing where there is none.
+    pub async fn requester(&self, execution: ExecutionId) -> Result<Option<PrincipalId>, GatewayError> {
+        self.kernel().look_at(execution, |it| it.requester().id.clone()).await
+    }
+
     /// Listens to an execution from now on.
     pub fn follow(&self, execution: ExecutionId) -> Following {
         self.kernel().follow(execution)
@@ -120,6 +151,25 @@ impl Kernel {
         };
         let following = (follow == Follow::Yes).then(|| self.follow(execution));
         Begun { execution, following, live }
+    }
+
+    /// Something about an execution as it stands, in memory or in the store; nothing where there is none.
+    async fn look_at<T>(
+        &self,
+        id: ExecutionId,
+        what: impl Fn(&Execution) -> T,
+    ) -> Result<Option<T>, GatewayError> {
+        if let Some(live) = self.registry.get(id) {
+            let state = self.lock(&live).await?;
+            if !state.gone {
+                return Ok(Some(what(&state.execution)));
+            }
+        }
+        let journal = self.store.journal(id).await?;
+        if journal.is_empty() {
+            return Ok(None);
+        }
+        Ok(Some(what(&Execution::replay(&journal)?)))
     }
 
     fn follow(self: &Arc<Self>, execution: ExecutionId) -> Following {

@@ -200,7 +200,9 @@ impl GatewayBuilder {
 
 /// Does something to its end also where whoever asked for it hangs up: a front drops the futures of clients that went
 /// away, and what is half recorded must be acted on.
-pub(crate) async fn to_its_end<T, E>(work: impl Future<Output = Result<T, E>> + Send + 'static) -> Result<T, E>
+pub(crate) async fn to_its_end<T, E>(
+    work: impl Future<Output = Result<T, E>> + Send + 'static,
+) -> Result<T, E>
 where
     T: Send + 'static,
     E: From<GatewayError> + Send + 'static,

@@ -33,7 +33,7 @@ pub enum StartError {
     Listener(#[from] std::io::Error),
     /// MCP cannot be served as it was asked for.
     #[error("{0}")]
-    Mcp(#[from] mcp::CompanionError),
+    Mcp(#[from] mcp::MountError),
 }
 
 impl Server {
@@ -57,8 +57,7 @@ impl Server {
             prometheus,
             stop: stop.clone(),
         });
-        let _ = mcp_options;
-        let mcp = Router::new();
+        let mcp = mcp::service(gateway, links, mcp_options, stop.clone())?;
         let router = router(Arc::clone(&shared), mcp);
         let serving = tokio::spawn(listen::serve(listener, router, limits, stop));
         Ok(Self { address, shared, serving })

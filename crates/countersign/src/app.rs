@@ -7,7 +7,7 @@ use clap::Parser as _;
 use countersign_sdk::Plugin;
 use tracing_subscriber::EnvFilter;
 
-use crate::args::{Cli, Command, LogFormat};
+use crate::args::{Cli, Command, LogFormat, Shared};
 use crate::commands::{self, Given};
 use crate::config::{Config, Environment};
 use crate::exit::{Exit, Problem};
@@ -46,7 +46,7 @@ impl App {
         if words.get(1).is_some_and(|word| word == SANDBOX_WORKER) {
             return countersign_sandbox::worker_main();
         }
-        let cli = match Cli::try_parse_from(&words) {
+        let mut cli = match Cli::try_parse_from(&words) {
             Ok(cli) => cli,
             Err(error) => {
                 // Help and version are errors to clap, but not to anybody else. That printing failed has no reader.
@@ -55,6 +55,9 @@ impl App {
             }
         };
         let environment = Environment::of_process();
+        if matches!(cli.command, Command::Demo) {
+            play(&mut cli.shared, &environment);
+        }
         let format = if cli.shared.json { Format::Json } else { Format::Text };
         let screen = Screen::of_process(format, &environment);
         let invocation = Invocation::of(&words, &cli.shared);
@@ -85,6 +88,15 @@ impl App {
         });
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
         runtime.block_on(commands::run(cli.command, Given { setup, environment, screen, invocation }))
+    }
+}
+
+/// The demo has its tools without being told, and a folder of its own unless it is told which: what it leaves waiting is
+/// nobody's business elsewhere.
+fn play(shared: &mut Shared, environment: &Environment) {
+    shared.demo = true;
+    if shared.data_dir.is_none() && environment.path("COUNTERSIGN_DATA_DIR").is_none() {
+        shared.data_dir = Config::load(shared, environment).ok().map(|config| config.data_dir.join("demo"));
     }
 }
 

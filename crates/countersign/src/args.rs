@@ -7,6 +7,8 @@ use clap_complete::Shell;
 use countersign_sdk::Remember;
 use countersign_server::wire::Status;
 
+use crate::commands::mcp::McpArgs;
+
 const EXAMPLES: &str = "\
 Examples:
   countersign --demo tools                                   what can be called
@@ -55,6 +57,9 @@ pub(crate) struct Shared {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
+    /// See it at work: a server with tools to play with, and a scripted agent that uses them
+    #[command(after_help = DEMO_EXAMPLES)]
+    Demo,
     /// Serve agents and people: REST, MCP, and what waits
     Serve(ServeArgs),
     /// Call one tool; where it needs a person, ask at this terminal
@@ -85,8 +90,12 @@ pub(crate) enum Command {
     /// Make, list or revoke tokens: who may talk to the server, and as what
     #[command(subcommand)]
     Token(TokenCommand),
+    /// Print a link that logs you in to the console, once
+    Login,
     /// Say what is configured, what is reachable, and what is wrong
     Doctor,
+    /// Speak MCP on standard input and output, through the server of the data folder or a remote one
+    Mcp(McpArgs),
     /// Print what makes your shell complete these commands
     #[command(after_help = COMPLETIONS_EXAMPLES)]
     Completions {
@@ -206,35 +215,10 @@ impl std::fmt::Display for RoleArg {
     }
 }
 
-const SERVE_EXAMPLES: &str = "\
-Examples:
-  countersign serve --demo                                   with tools to play with
-  countersign serve --listen 127.0.0.1:0                     any free port; other commands find it by the data folder
-  curl -H \"Authorization: Bearer $(cat DATA/agent.token)\" http://127.0.0.1:7420/api/tools
-
-The first start writes admin.token and agent.token into the data folder. Agents call with the one; people decide with the
-other, or with tokens of their own: `countersign token create`. Commands on this machine use them by themselves.";
-
-#[derive(Debug, Args)]
-#[command(after_help = SERVE_EXAMPLES)]
-pub(crate) struct ServeArgs {
-    /// The address to listen on; 127.0.0.1:7420 where nothing is said
-    #[arg(long, value_name = "ADDRESS")]
-    pub(crate) listen: Option<std::net::SocketAddr>,
-    /// How the log on standard error is written
-    #[arg(long, value_name = "text|json", env = "COUNTERSIGN_LOG_FORMAT", default_value = "text")]
-    pub(crate) log_format: LogFormat,
-}
-
-/// How log lines are written.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
-pub(crate) enum LogFormat {
-    /// For people.
-    #[default]
-    Text,
-    /// One JSON document a line.
-    Json,
-}
+const DEMO_EXAMPLES: &str = "\
+Nothing needs to be configured. The agent adds a note, wants to delete it and to pay somebody; each waits for you, at this
+terminal or from another one: `countersign --data-dir DATA/demo inbox --watch`. The demo keeps its data in a folder of its own,
+`demo` inside the data folder, unless you say where with --data-dir.";
 
 const SERVE_EXAMPLES: &str = "\
 Examples:

@@ -120,7 +120,8 @@ async fn leave(reach: Reach, screen: Screen) {
 }
 
 impl Contact {
-    fn of(reach: &Reach, screen: Screen, invocation: Invocation) -> Result<Self, Problem> {
+    /// What a command has that found this server.
+    pub(crate) fn of(reach: &Reach, screen: Screen, invocation: Invocation) -> Result<Self, Problem> {
         Ok(Self {
             agent: Client::new(&reach.url, reach.agent.expose_secret())?,
             operator: Client::new(&reach.url, reach.operator.expose_secret())?,

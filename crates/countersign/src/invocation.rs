@@ -32,6 +32,11 @@ impl Invocation {
         Self { words, whole }
     }
 
+    /// Whether the demo tools were asked for.
+    pub(crate) fn has_demo(&self) -> bool {
+        self.words.iter().any(|word| word == "--demo")
+    }
+
     /// A command line of this program.
     pub(crate) fn command(&self, rest: &str) -> String {
         format!("{} {rest}", self.words.join(" "))

@@ -16,6 +16,7 @@
 
 mod app;
 mod args;
+mod bridge;
 mod client;
 mod commands;
 mod config;

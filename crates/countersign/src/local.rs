@@ -74,14 +74,17 @@ impl Setup {
 
 /// Scripts run in children of this program, so many of them kept ready.
 pub(crate) fn script_host(warm: usize) -> anyhow::Result<ChildHost> {
-    // On Linux this stays the very program that runs, also when another was installed in its place meanwhile.
-    let program = if cfg!(target_os = "linux") {
-        PathBuf::from("/proc/self/exe")
-    } else {
-        std::env::current_exe().context("this program cannot find itself to start a script's child")?
-    };
-    let options = ChildOptions { warm, ..ChildOptions::new(program, [SANDBOX_WORKER]) };
+    let options = ChildOptions { warm, ..ChildOptions::new(this_program()?, [SANDBOX_WORKER]) };
     ChildHost::new(options).context("the place where scripts run cannot be made")
+}
+
+/// This program, to be started once more.
+pub(crate) fn this_program() -> anyhow::Result<PathBuf> {
+    // On Linux this stays the very program that runs, also when another was installed in its place meanwhile.
+    if cfg!(target_os = "linux") {
+        return Ok(PathBuf::from("/proc/self/exe"));
+    }
+    std::env::current_exe().context("this program cannot find itself")
 }
 
 /// What to do where a tool is not registered.

@@ -4,6 +4,7 @@
 //! **What a companion answers does not pass the gate.** It is no execution, nobody is asked, nothing is recorded. So a
 //! companion's tools must say `readOnlyHint: true`, and a name that is the gateway's stays the gateway's: [`super::service`]
 //! refuses anything else. Whatever changes something belongs into a plugin.
+#![expect(deprecated, reason = "clients of the 2025 era subscribe and set levels this way")]
 
 use std::sync::Arc;
 
@@ -179,12 +180,10 @@ impl<H: ServerHandler> Answers for H {
         ServerHandler::read_resource(self, params, context).await
     }
 
-    #[expect(deprecated, reason = "clients of the 2025 era subscribe this way")]
     async fn subscribe(&self, params: SubscribeRequestParams, context: Context) -> Result<(), ErrorData> {
         ServerHandler::subscribe(self, params, context).await
     }
 
-    #[expect(deprecated, reason = "clients of the 2025 era unsubscribe this way")]
     async fn unsubscribe(&self, params: UnsubscribeRequestParams, context: Context) -> Result<(), ErrorData> {
         ServerHandler::unsubscribe(self, params, context).await
     }

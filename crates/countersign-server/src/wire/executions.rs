@@ -243,12 +243,7 @@ impl ExecutionResult {
 
 impl Pending {
     /// A question, with its link.
-    pub fn of(
-        elicitation: &Elicitation,
-        execution: ExecutionId,
-        asked_at: Timestamp,
-        links: &Links,
-    ) -> Self {
+    pub fn of(elicitation: &Elicitation, execution: ExecutionId, asked_at: Timestamp, links: &Links) -> Self {
         let (kind, schema) = match &elicitation.kind {
             AskKind::Approval => (PendingKind::Approval, None),
             AskKind::Form { schema } => (PendingKind::Form, Some(schema.as_value().clone())),

@@ -15,11 +15,11 @@ pub use catalog::{ToolDetail, ToolEffects};
 pub use decisions::{
     Decision, Elicitation, ElicitationResponse, Grant, GrantRequest, ResolveRequest, ResumeRequest,
 };
+pub use events::{Happened, HappenedKind};
 pub use executions::{
     CallSummary, ExecuteRequest, ExecutionResult, ExecutionSummary, Failure, JournalEvent, LogLine, Pending,
     PendingKind, SettleRequest, Settlement, Status,
 };
-pub use events::{Happened, HappenedKind};
 pub(crate) use identity::role_text;
 pub use identity::{CreateTokenRequest, CreatedToken, LoginLink, Token, Whoami};
 pub use policy::{ExplainRequest, Explanation, RuleReport};

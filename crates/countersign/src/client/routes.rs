@@ -6,7 +6,7 @@ use countersign_core::audit::AuditRecord;
 use countersign_core::event::Event;
 use countersign_server::wire::{
     CreateTokenRequest, CreatedToken, Elicitation, ElicitationResponse, ExecuteRequest, ExecutionResult,
-    ExecutionSummary, ExplainRequest, Explanation, Grant, List, ResolveRequest, SettleRequest, Status, Token,
+    ExecutionSummary, ExplainRequest, Explanation, Grant, List, LoginLink, ResolveRequest, SettleRequest, Status, Token,
     ToolDetail, Whoami,
 };
 use reqwest::Method;
@@ -183,6 +183,11 @@ impl Client {
     /// Revokes a token.
     pub(crate) async fn revoke_token(&self, id: &str) -> Result<(), Problem> {
         self.done(self.request(Method::DELETE, &["api", "tokens", id], &[])?).await
+    }
+
+    /// A link that logs this client's holder in to the console.
+    pub(crate) async fn login_link(&self) -> Result<LoginLink, Problem> {
+        self.json(self.request(Method::POST, &["api", "login-links"], &[])?).await
     }
 
     /// Whose credential this is.

@@ -4,11 +4,14 @@ mod audit;
 mod call;
 mod completions;
 mod decide;
+mod demo;
 mod doctor;
 mod executions;
 mod grants;
 mod inbox;
 mod input;
+mod login;
+pub(crate) mod mcp;
 mod policy;
 mod run;
 mod serve;
@@ -50,6 +53,8 @@ impl Given {
 /// Runs a command.
 pub(crate) async fn run(command: Command, given: Given) -> anyhow::Result<Exit> {
     match command {
+        Command::Demo => demo::run(given.ready()?.setup).await,
+        Command::Login => login::run(given.ready()?).await,
         Command::Serve(args) => serve::run(given.ready()?.setup, args).await,
         Command::Call(args) => call::run(given.ready()?, args).await,
         Command::Run(args) => run::run(given.ready()?, args).await,
@@ -66,5 +71,6 @@ pub(crate) async fn run(command: Command, given: Given) -> anyhow::Result<Exit> 
         Command::Token(command) => token::run(given.ready()?, command).await,
         Command::Completions { shell } => completions::run(shell, given.screen),
         Command::Doctor => doctor::run(given).await,
+        Command::Mcp(args) => mcp::run(given, args).await,
     }
 }

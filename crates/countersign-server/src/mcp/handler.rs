@@ -1,0 +1,450 @@
+//! What clients ask for, and who answers it: the gateway, or the companion.
+#![expect(deprecated, reason = "clients of the 2025 era subscribe and set levels this way")]
+
+use std::borrow::Cow;
+use std::sync::OnceLock;
+
+use countersign_kernel::{Begun, CallError, CallRequest, Gateway, Patience, RunRequest};
+use countersign_sdk::ToolPath;
+use rmcp::handler::server::ServerHandler;
+use rmcp::model::{
+    CallToolRequestParams, CallToolResponse, CancelTaskParams, CancelledNotificationParam,
+    CompleteRequestMethod, CompleteRequestParams, CompleteResult, CustomRequest, CustomResult,
+    DiscoverResult, ErrorCode, GetPromptRequestMethod, GetPromptRequestParams, GetPromptResponse,
+    GetTaskParams, GetTaskResult, Implementation, InitializeRequestParams, InitializeResult,
+    ListPromptsResult, ListResourceTemplatesResult, ListResourcesResult, ListToolsResult, LoggingLevel,
+    PaginatedRequestParams, ProtocolVersion, ReadResourceRequestMethod, ReadResourceRequestParams,
+    ReadResourceResponse, ServerCapabilities, ServerConfig, SetLevelRequestParams, SubscribeRequestMethod,
+    SubscribeRequestParams, SubscriptionFilter, Tool, UnsubscribeRequestMethod, UnsubscribeRequestParams,
+    UpdateTaskParams,
+};
+use rmcp::service::{NotificationContext, RequestContext, SubscriptionContext};
+use rmcp::{ErrorData, RoleServer};
+use serde_json::Value;
+
+use super::MountError;
+use super::answer::{Shape, refusal, unavailable, unknown_tool};
+use super::attend::Attendance;
+use super::builtin::Run;
+use super::options::Options;
+use super::requests::{Conversation, Incoming};
+use super::rounds::Claims;
+use super::seal::Seal;
+use super::shelf::{Item, Shelf};
+use super::words::Words;
+use crate::links::Links;
+
+type Context = RequestContext<RoleServer>;
+
+/// The revisions that are served, oldest first.
+const REVISIONS: &[ProtocolVersion] =
+    &[ProtocolVersion::V_2025_06_18, ProtocolVersion::V_2025_11_25, ProtocolVersion::V_2026_07_28];
+/// The longest name of a client that the gateway takes.
+const MAX_CLIENT_BYTES: usize = 200;
+
+const INSTRUCTIONS: &str = "Countersign stands between you and these tools. Tools that only read answer at once. Whatever destroys, sends or \
+overwrites waits until a person approves it, and then runs once, with exactly the arguments the person saw. \
+A result with status \"paused\" has not run: call resume with its executionId to wait for the decision, as often as needed. \
+Do not repeat the call, and do not try to approve it: you cannot decide. A denied call did not run; ask the user before you try something else. \
+Arguments outside a tool's schema are refused with every violation named. search_tools finds tools and read_tool shows one; run takes a script \
+that calls several tools, as await tools.<path>(args).";
+
+/// What all conversations share.
+pub(super) struct Front {
+    pub(super) gateway: Gateway,
+    pub(super) links: Links,
+    pub(super) options: Options,
+    pub(super) shelf: Shelf,
+    pub(super) seal: Seal,
+    pub(super) claims: Claims,
+    info: ServerConfig,
+}
+
+/// One conversation of the 2025 era, or one request of the 2026-07-28 era.
+pub(super) struct Handler {
+    front: std::sync::Arc<Front>,
+    conversation: OnceLock<Conversation>,
+}
+
+impl Front {
+    pub(super) fn new(gateway: Gateway, links: Links, options: Options) -> Result<Self, MountError> {
+        let shelf = Shelf::new(gateway.catalog(), options.surface, options.companion.as_ref())?;
+        let info = info(&options);
+        let seal = Seal::new(options.seal_key);
+        Ok(Self { gateway, links, options, shelf, seal, claims: Claims::default(), info })
+    }
+
+    /// What a tool's result is shown as.
+    pub(super) fn shape_of(&self, name: &str) -> Shape {
+        if self.shelf.is_structured(name) { Shape::Output } else { Shape::Text }
+    }
+}
+
+fn info(options: &Options) -> ServerConfig {
+    let mut capabilities = ServerCapabilities::builder()
+        .enable_tools()
+        .enable_tool_list_changed()
+        .enable_logging()
+        .enable_tasks()
+        .build();
+    if let Some(companion) = &options.companion {
+        let theirs = companion.answers().info().capabilities;
+        capabilities.prompts = theirs.prompts;
+        capabilities.resources = theirs.resources;
+        capabilities.completions = theirs.completions;
+    }
+    let implementation =
+        Implementation::new("countersign", env!("CARGO_PKG_VERSION")).with_title("Countersign");
+    ServerConfig::new(capabilities).with_server_info(implementation).with_instructions(INSTRUCTIONS)
+}
+
+impl Handler {
+    pub(super) fn new(front: std::sync::Arc<Front>) -> Self {
+        Self { front, conversation: OnceLock::new() }
+    }
+
+    fn incoming<'a>(&'a self, context: &'a Context) -> Result<Incoming<'a>, ErrorData> {
+        Incoming::of(&self.front, self.conversation.get(), context)
+    }
+
+    fn companion(&self) -> Option<&dyn super::companion::Answers> {
+        self.front.options.companion.as_ref().map(|companion| companion.answers())
+    }
+
+    /// Begins a call or a script, and waits for it the way the client can.
+    async fn execute(&self, incoming: &Incoming<'_>, what: What) -> Result<CallToolResponse, ErrorData> {
+        let shape = what.shape(incoming);
+        if let Some(state) = incoming.call.and_then(|call| call.request_state.as_deref()) {
+            let responses = incoming.call.and_then(|call| call.input_responses.as_ref());
+            return incoming.go_on(state, responses, shape).await;
+        }
+        let words = Words::to(incoming);
+        let mut begun = match what.begin(incoming, &words).await? {
+            Ok(begun) => begun,
+            Err(error) => return Ok(refusal(&error)?.into()),
+        };
+        if let Some(conversation) = incoming.conversation
+            && let Some(reason) = conversation.begun(&incoming.context.id, begun.execution)
+        {
+            // It was cancelled before it had an id; nobody waits for the answer.
+            let _ = self.front.gateway.cancel(begun.execution, &incoming.caller, &reason).await;
+        }
+        let mut attendance = Attendance::on(incoming, &mut begun, words);
+        if incoming.takes_tasks {
+            return attendance.as_task(&begun, shape).await;
+        }
+        let waited = self.front.gateway.wait_for(&begun, Patience::UntilPaused);
+        let result = attendance.during(waited).await?;
+        let result = result.map_err(|error| unavailable(error.code(), &error.to_string()))?;
+        attendance.see_through(result, shape).await
+    }
+
+    async fn answer_call(
+        &self,
+        params: &CallToolRequestParams,
+        context: &Context,
+    ) -> Result<CallToolResponse, ErrorData> {
+        let incoming = self.incoming(context)?.calling(params);
+        match self.front.shelf.find(&params.name) {
+            Some(Item::Catalog(path)) => {
+                let path = path.clone();
+                Box::pin(self.execute(&incoming, What::Call(path))).await
+            }
+            Some(Item::Run) => match incoming.arguments::<Run>() {
+                Ok(Run { script }) => Box::pin(self.execute(&incoming, What::Script(script))).await,
+                Err(refused) => Ok((*refused).into()),
+            },
+            Some(Item::Resume) => match &params.request_state {
+                Some(state) => incoming.go_on(state, params.input_responses.as_ref(), Shape::Execution).await,
+                None => Box::pin(incoming.resume()).await,
+            },
+            Some(Item::Search) => Ok(incoming.search().into()),
+            Some(Item::Read) => Ok(incoming.read().into()),
+            Some(Item::Companion) | None => {
+                let name: String = params.name.chars().take(countersign_sdk::MAX_PATH_BYTES).collect();
+                Err(unknown_tool(&format!("there is no tool \"{name}\"; search_tools finds what there is")))
+            }
+        }
+    }
+}
+
+/// What is to be executed.
+enum What {
+    Call(ToolPath),
+    Script(String),
+}
+
+impl What {
+    fn shape(&self, incoming: &Incoming<'_>) -> Shape {
+        match (self, incoming.call) {
+            (Self::Call(_), Some(call)) => incoming.front.shape_of(&call.name),
+            _ => Shape::Execution,
+        }
+    }
+
+    async fn begin(
+        self,
+        incoming: &Incoming<'_>,
+        words: &Words,
+    ) -> Result<Result<Begun, CallError>, ErrorData> {
+        let (session, caller) = (incoming.session().await?, incoming.caller.clone());
+        let (gateway, patience) = (&incoming.front.gateway, Patience::UntilPaused);
+        Ok(match self {
+            Self::Call(path) => {
+                let arguments = incoming.call.and_then(|call| call.arguments.clone()).unwrap_or_default();
+                let request = CallRequest {
+                    path: path.to_string(),
+                    args: Value::Object(arguments),
+                    caller,
+                    session,
+                    key: None,
+                    patience,
+                };
+                gateway.begin_call(request, words.follow()).await
+            }
+            Self::Script(source) => {
+                let request = RunRequest { source, caller, session, key: None, patience };
+                gateway.begin_run(request, words.follow()).await
+            }
+        })
+    }
+}
+
+impl ServerHandler for Handler {
+    fn get_info(&self) -> ServerConfig {
+        self.front.info.clone()
+    }
+
+    fn supported_protocol_versions(&self) -> Cow<'static, [ProtocolVersion]> {
+        Cow::Borrowed(REVISIONS)
+    }
+
+    async fn initialize(
+        &self,
+        mut request: InitializeRequestParams,
+        context: Context,
+    ) -> Result<InitializeResult, ErrorData> {
+        let caller = self.incoming(&context)?.caller;
+        let info = self.negotiate_initialize(&request)?;
+        let client = client_name(&request.client_info.name);
+        let opened = self.front.gateway.open_session(&caller, &client, None).await;
+        let session = opened.map_err(|error| unavailable("unavailable", &error.to_string()))?;
+        // A client says hello once in a conversation; a second time changes nothing.
+        let _ = self.conversation.set(Conversation::new(session, caller.principal.id));
+        request.protocol_version = info.protocol_version.clone();
+        context.peer.set_peer_info(request);
+        Ok(info)
+    }
+
+    async fn on_initialized(&self, context: NotificationContext<RoleServer>) {
+        self.front.options.announcer.connect(context.peer);
+    }
+
+    async fn discover(&self, _context: Context) -> Result<DiscoverResult, ErrorData> {
+        let info = self.front.info.clone();
+        Ok(DiscoverResult::from_server_info(REVISIONS.to_vec(), info))
+    }
+
+    async fn list_tools(
+        &self,
+        page: Option<PaginatedRequestParams>,
+        context: Context,
+    ) -> Result<ListToolsResult, ErrorData> {
+        self.incoming(&context)?;
+        self.front.shelf.list(page)
+    }
+
+    fn get_tool(&self, name: &str) -> Option<Tool> {
+        self.front.shelf.tool(name).cloned()
+    }
+
+    async fn call_tool(
+        &self,
+        params: CallToolRequestParams,
+        context: Context,
+    ) -> Result<CallToolResponse, ErrorData> {
+        if let Some(companion) = &self.front.options.companion
+            && companion.has(&params.name)
+        {
+            self.incoming(&context)?;
+            return companion.answers().call_tool(params, context).await;
+        }
+        let Some(conversation) = self.conversation.get() else {
+            return self.answer_call(&params, &context).await;
+        };
+        conversation.enter(&context.id);
+        let answered = self.answer_call(&params, &context).await;
+        // A call that was cancelled stays on the list until the cancellation, which is on its way, has found it there.
+        if !context.ct.is_cancelled() {
+            conversation.leave(&context.id);
+        }
+        answered
+    }
+
+    async fn on_cancelled(
+        &self,
+        notification: CancelledNotificationParam,
+        context: NotificationContext<RoleServer>,
+    ) {
+        let (Some(request), Some(conversation)) = (notification.request_id, self.conversation.get()) else {
+            return;
+        };
+        let Some(caller) = super::door::caller(&context.extensions) else { return };
+        let reason = notification.reason.unwrap_or_else(|| "the client cancelled the call".into());
+        if let Some(execution) = conversation.cancel(&request, &reason)
+            && let Err(error) = self.front.gateway.cancel(execution, caller, &reason).await
+        {
+            tracing::debug!(%execution, %error, "a cancelled call goes on");
+        }
+    }
+
+    async fn set_level(&self, params: SetLevelRequestParams, context: Context) -> Result<(), ErrorData> {
+        let level: LoggingLevel = params.level;
+        if let Some(conversation) = self.conversation.get() {
+            conversation.set_level(level);
+        }
+        match self.companion() {
+            // What it does with a level is its own affair; it may know none.
+            Some(companion) => companion.set_level(params, context).await.or(Ok(())),
+            None => Ok(()),
+        }
+    }
+
+    fn accepted_subscription_filter(&self, requested: &SubscriptionFilter) -> Option<SubscriptionFilter> {
+        Some(requested.clone())
+    }
+
+    async fn listen(&self, subscription: SubscriptionContext) -> Result<(), ErrorData> {
+        self.front.options.announcer.tell(&subscription).await
+    }
+
+    async fn get_task(&self, params: GetTaskParams, context: Context) -> Result<GetTaskResult, ErrorData> {
+        match self.companion() {
+            Some(companion) if !is_ours(&params.task_id) => companion.get_task(params, context).await,
+            _ => self.incoming(&context)?.get_task(&params.task_id).await,
+        }
+    }
+
+    async fn update_task(&self, params: UpdateTaskParams, context: Context) -> Result<(), ErrorData> {
+        match self.companion() {
+            Some(companion) if !is_ours(&params.task_id) => companion.update_task(params, context).await,
+            _ => self.incoming(&context)?.update_task(&params.task_id, &params.input_responses).await,
+        }
+    }
+
+    async fn cancel_task(&self, params: CancelTaskParams, context: Context) -> Result<(), ErrorData> {
+        match self.companion() {
+            Some(companion) if !is_ours(&params.task_id) => companion.cancel_task(params, context).await,
+            _ => self.incoming(&context)?.cancel_task(&params.task_id).await,
+        }
+    }
+
+    async fn list_prompts(
+        &self,
+        page: Option<PaginatedRequestParams>,
+        context: Context,
+    ) -> Result<ListPromptsResult, ErrorData> {
+        match self.companion() {
+            Some(companion) => companion.list_prompts(page, context).await,
+            None => Ok(ListPromptsResult::default()),
+        }
+    }
+
+    async fn get_prompt(
+        &self,
+        params: GetPromptRequestParams,
+        context: Context,
+    ) -> Result<GetPromptResponse, ErrorData> {
+        match self.companion() {
+            Some(companion) => companion.get_prompt(params, context).await,
+            None => Err(ErrorData::method_not_found::<GetPromptRequestMethod>()),
+        }
+    }
+
+    async fn list_resources(
+        &self,
+        page: Option<PaginatedRequestParams>,
+        context: Context,
+    ) -> Result<ListResourcesResult, ErrorData> {
+        match self.companion() {
+            Some(companion) => companion.list_resources(page, context).await,
+            None => Ok(ListResourcesResult::default()),
+        }
+    }
+
+    async fn list_resource_templates(
+        &self,
+        page: Option<PaginatedRequestParams>,
+        context: Context,
+    ) -> Result<ListResourceTemplatesResult, ErrorData> {
+        match self.companion() {
+            Some(companion) => companion.list_resource_templates(page, context).await,
+            None => Ok(ListResourceTemplatesResult::default()),
+        }
+    }
+
+    async fn read_resource(
+        &self,
+        params: ReadResourceRequestParams,
+        context: Context,
+    ) -> Result<ReadResourceResponse, ErrorData> {
+        match self.companion() {
+            Some(companion) => companion.read_resource(params, context).await,
+            None => Err(ErrorData::method_not_found::<ReadResourceRequestMethod>()),
+        }
+    }
+
+    async fn subscribe(&self, params: SubscribeRequestParams, context: Context) -> Result<(), ErrorData> {
+        match self.companion() {
+            Some(companion) => companion.subscribe(params, context).await,
+            None => Err(ErrorData::method_not_found::<SubscribeRequestMethod>()),
+        }
+    }
+
+    async fn unsubscribe(&self, params: UnsubscribeRequestParams, context: Context) -> Result<(), ErrorData> {
+        match self.companion() {
+            Some(companion) => companion.unsubscribe(params, context).await,
+            None => Err(ErrorData::method_not_found::<UnsubscribeRequestMethod>()),
+        }
+    }
+
+    async fn complete(
+        &self,
+        params: CompleteRequestParams,
+        context: Context,
+    ) -> Result<CompleteResult, ErrorData> {
+        match self.companion() {
+            Some(companion) => companion.complete(params, context).await,
+            None => Err(ErrorData::method_not_found::<CompleteRequestMethod>()),
+        }
+    }
+
+    async fn on_custom_request(
+        &self,
+        request: CustomRequest,
+        context: Context,
+    ) -> Result<CustomResult, ErrorData> {
+        match self.companion() {
+            Some(companion) => companion.custom(request, context).await,
+            None => Err(ErrorData::new(ErrorCode::METHOD_NOT_FOUND, request.method, None)),
+        }
+    }
+
+    async fn on_roots_list_changed(&self, context: NotificationContext<RoleServer>) {
+        if let Some(companion) = self.companion() {
+            companion.roots_changed(context).await;
+        }
+    }
+}
+
+/// Whether a task is an execution of the gateway, by its id.
+fn is_ours(task: &str) -> bool {
+    task.starts_with(countersign_core::ids::ExecutionId::PREFIX)
+}
+
+/// A client's name for itself, made fit for the record: visible, bounded, never empty.
+fn client_name(given: &str) -> String {
+    let mut name: String = given.chars().filter(|c| !c.is_control()).collect();
+    name.truncate(name.floor_char_boundary(MAX_CLIENT_BYTES));
+    if name.trim().is_empty() { "mcp".into() } else { name }
+}

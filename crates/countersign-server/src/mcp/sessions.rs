@@ -1,0 +1,218 @@
+//! The MCP sessions of clients of the 2025 era: whose they are, and how long they live.
+//!
+//! Promise: a session is its opener's; to anybody else it does not exist. A person's thinking time ends none: a session goes
+//! only when nobody has had a stream of it open, or sent it anything, for [`IDLE`]. rmcp's own idle timer looks at messages
+//! only, and would end a session in which a question waits for its answer, so it is off. What a session that went had
+//! waiting is in the store, and is found with `resume`.
+
+use std::collections::HashMap;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use countersign_kernel::Caller;
+use countersign_sdk::PrincipalId;
+use futures_util::Stream;
+use rmcp::model::{ClientJsonRpcMessage, GetExtensions, ServerJsonRpcMessage};
+use rmcp::transport::WorkerTransport;
+use rmcp::transport::streamable_http_server::session::local::{
+    LocalSessionManager, LocalSessionManagerError, LocalSessionWorker,
+};
+use rmcp::transport::streamable_http_server::session::{ServerSseMessage, SessionId, SessionManager};
+use tokio::time::Instant;
+
+/// How long a session stays that nobody listens to or speaks in.
+const IDLE: Duration = Duration::from_secs(60 * 60);
+/// How often idle sessions are looked for.
+const SWEEP: Duration = Duration::from_secs(60);
+/// The most sessions at once; past this, those that are idle the longest go first.
+const MAX_SESSIONS: usize = 10_000;
+
+/// All sessions of this process.
+pub(super) struct Sessions {
+    inner: LocalSessionManager,
+    known: Arc<Mutex<HashMap<SessionId, Session>>>,
+}
+
+/// What is known of a session beside what rmcp knows.
+struct Session {
+    owner: Option<PrincipalId>,
+    /// How many streams of it are open.
+    streams: usize,
+    last_seen: Instant,
+}
+
+/// What a session is to somebody.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Belonging {
+    /// Theirs, or unknown here: then rmcp says so.
+    OwnOrUnknown,
+    /// Somebody else's.
+    Foreign,
+}
+
+/// Why a session could not be opened or used.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum SessionsError {
+    #[error("too many sessions are open, and all of them are in use")]
+    Full,
+    #[error("{0}")]
+    Inner(#[from] LocalSessionManagerError),
+}
+
+impl Sessions {
+    pub(super) fn new() -> Arc<Self> {
+        let mut inner = LocalSessionManager::default();
+        inner.session_config.keep_alive = None;
+        let sessions = Arc::new(Self { inner, known: Arc::default() });
+        tokio::spawn(sweep(Arc::downgrade(&sessions)));
+        sessions
+    }
+
+    /// What a session is to a principal.
+    pub(super) fn belonging(&self, id: &str, principal: &PrincipalId) -> Belonging {
+        match locked(&self.known).get(id) {
+            Some(session) if session.owner.as_ref() != Some(principal) => Belonging::Foreign,
+            _ => Belonging::OwnOrUnknown,
+        }
+    }
+
+    fn touch(&self, id: &SessionId) {
+        if let Some(session) = locked(&self.known).get_mut(id) {
+            session.last_seen = Instant::now();
+        }
+    }
+
+    fn attended<S>(&self, id: &SessionId, stream: S) -> Attended<S> {
+        if let Some(session) = locked(&self.known).get_mut(id) {
+            session.streams += 1;
+            session.last_seen = Instant::now();
+        }
+        Attended { stream: Box::pin(stream), id: id.clone(), known: Arc::clone(&self.known) }
+    }
+
+    /// The sessions that nobody has listened to or spoken in for so long, the longest idle first.
+    fn idle_for(&self, time: Duration) -> Vec<SessionId> {
+        let known = locked(&self.known);
+        let idle = known.iter().filter(|(_, s)| s.streams == 0 && s.last_seen.elapsed() >= time);
+        let mut idle: Vec<(Instant, SessionId)> = idle.map(|(id, s)| (s.last_seen, id.clone())).collect();
+        idle.sort_unstable();
+        idle.into_iter().map(|(_, id)| id).collect()
+    }
+
+    async fn close_idle(&self) {
+        for id in self.idle_for(IDLE) {
+            tracing::debug!("an MCP session that nobody used was closed");
+            // One that ended by itself meanwhile is as closed as it can be.
+            let _ = self.close_session(&id).await;
+        }
+    }
+}
+
+async fn sweep(sessions: Weak<Sessions>) {
+    loop {
+        tokio::time::sleep(SWEEP).await;
+        let Some(sessions) = sessions.upgrade() else { return };
+        sessions.close_idle().await;
+    }
+}
+
+impl SessionManager for Sessions {
+    type Error = SessionsError;
+    type Transport = WorkerTransport<LocalSessionWorker>;
+
+    async fn create_session(&self) -> Result<(SessionId, Self::Transport), Self::Error> {
+        if locked(&self.known).len() >= MAX_SESSIONS {
+            let longest_idle = self.idle_for(Duration::ZERO).into_iter().next();
+            self.close_session(&longest_idle.ok_or(SessionsError::Full)?).await?;
+        }
+        let (id, transport) = self.inner.create_session().await?;
+        let session = Session { owner: None, streams: 0, last_seen: Instant::now() };
+        locked(&self.known).insert(id.clone(), session);
+        Ok((id, transport))
+    }
+
+    async fn initialize_session(
+        &self,
+        id: &SessionId,
+        message: ClientJsonRpcMessage,
+    ) -> Result<ServerJsonRpcMessage, Self::Error> {
+        let owner = match &message {
+            ClientJsonRpcMessage::Request(request) => super::door::caller(request.request.extensions()),
+            _ => None,
+        };
+        if let Some(session) = locked(&self.known).get_mut(id) {
+            session.owner = owner.map(|caller: &Caller| caller.principal.id.clone());
+        }
+        Ok(self.inner.initialize_session(id, message).await?)
+    }
+
+    async fn has_session(&self, id: &SessionId) -> Result<bool, Self::Error> {
+        Ok(self.inner.has_session(id).await?)
+    }
+
+    async fn close_session(&self, id: &SessionId) -> Result<(), Self::Error> {
+        locked(&self.known).remove(id);
+        Ok(self.inner.close_session(id).await?)
+    }
+
+    async fn create_stream(
+        &self,
+        id: &SessionId,
+        message: ClientJsonRpcMessage,
+    ) -> Result<impl Stream<Item = ServerSseMessage> + Send + Sync + 'static, Self::Error> {
+        let stream = self.inner.create_stream(id, message).await?;
+        Ok(self.attended(id, stream))
+    }
+
+    async fn accept_message(&self, id: &SessionId, message: ClientJsonRpcMessage) -> Result<(), Self::Error> {
+        self.touch(id);
+        Ok(self.inner.accept_message(id, message).await?)
+    }
+
+    async fn create_standalone_stream(
+        &self,
+        id: &SessionId,
+    ) -> Result<impl Stream<Item = ServerSseMessage> + Send + Sync + 'static, Self::Error> {
+        let stream = self.inner.create_standalone_stream(id).await?;
+        Ok(self.attended(id, stream))
+    }
+
+    async fn resume(
+        &self,
+        id: &SessionId,
+        last_event_id: String,
+    ) -> Result<impl Stream<Item = ServerSseMessage> + Send + Sync + 'static, Self::Error> {
+        let stream = self.inner.resume(id, last_event_id).await?;
+        Ok(self.attended(id, stream))
+    }
+}
+
+/// A stream that somebody listens to; its session is not idle.
+struct Attended<S> {
+    stream: Pin<Box<S>>,
+    id: SessionId,
+    known: Arc<Mutex<HashMap<SessionId, Session>>>,
+}
+
+impl<S: Stream> Stream for Attended<S> {
+    type Item = S::Item;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<S::Item>> {
+        self.stream.as_mut().poll_next(cx)
+    }
+}
+
+impl<S> Drop for Attended<S> {
+    fn drop(&mut self) {
+        if let Some(session) = locked(&self.known).get_mut(&self.id) {
+            session.streams = session.streams.saturating_sub(1);
+            session.last_seen = Instant::now();
+        }
+    }
+}
+
+fn locked(known: &Mutex<HashMap<SessionId, Session>>) -> MutexGuard<'_, HashMap<SessionId, Session>> {
+    known.lock().unwrap_or_else(PoisonError::into_inner)
+}

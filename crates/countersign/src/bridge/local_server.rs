@@ -1,0 +1,138 @@
+//! The one server of a data folder on this machine: found by what it wrote there, started where it does not run.
+//!
+//! Promises: bridges that start at once end up with one server; a server that was started outlives the bridge that started
+//! it, and belongs to nobody's terminal; what it says is in `serve.log` of the data folder.
+
+use std::ffi::OsString;
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use anyhow::{Context as _, bail};
+
+use countersign_sdk::ExposeSecret;
+
+use super::http::Place;
+use crate::key_files::{AGENT_TOKEN, read_token};
+use crate::reach;
+
+/// How long a server may take to be ready; recovery of a large store is part of it.
+const START_WITHIN: Duration = Duration::from_secs(30);
+/// How often to look whether it is.
+const LOOK_EVERY: Duration = Duration::from_millis(25);
+/// What the server says.
+const LOG: &str = "serve.log";
+/// Held by whoever starts a server.
+const LOCK: &str = "serve.lock";
+/// How much of the log is shown where it did not start.
+const SHOWN_LINES: usize = 5;
+/// A port of the system's choice, where the configured one is taken.
+const ANY_PORT: [&str; 2] = ["--listen", "127.0.0.1:0"];
+
+/// Where the server lives, and how it is started.
+pub(crate) struct LocalServer {
+    pub(crate) folder: PathBuf,
+    /// The command line of a server in the background, without the program.
+    pub(crate) words: Vec<OsString>,
+    /// The token to use, instead of the one in the folder.
+    pub(crate) token: Option<String>,
+}
+
+/// What became of a start.
+enum Started {
+    Ready(Place),
+    Ended,
+}
+
+impl LocalServer {
+    /// The server, running.
+    pub(super) async fn running(&self) -> anyhow::Result<Place> {
+        if let Some(place) = self.found().await? {
+            return Ok(place);
+        }
+        fs::create_dir_all(&self.folder).with_context(|| format!("{} cannot be made", self.folder.display()))?;
+        let _starting = self.lock().await?;
+        if let Some(place) = self.found().await? {
+            return Ok(place);
+        }
+        tracing::info!(folder = %self.folder.display(), "no server runs here; starting one");
+        for extra in [&[][..], &ANY_PORT] {
+            match self.start(extra).await? {
+                Started::Ready(place) => return Ok(place),
+                Started::Ended => tracing::debug!(?extra, "the server ended before it was ready"),
+            }
+        }
+        bail!("no server can be started for {}:\n{}", self.folder.display(), self.last_words());
+    }
+
+    async fn found(&self) -> anyhow::Result<Option<Place>> {
+        let Some(url) = reach::running(&self.folder).await else { return Ok(None) };
+        let of_folder = match &self.token {
+            Some(_) => None,
+            None => read_token(&self.folder, AGENT_TOKEN)?,
+        };
+        let of_folder = of_folder.as_ref().map(ExposeSecret::expose_secret);
+        Place::at(&url, self.token.as_deref().or(of_folder)).map(Some)
+    }
+
+    /// One bridge starts a server, the others wait for it. The lock goes with its file.
+    async fn lock(&self) -> anyhow::Result<File> {
+        let file = self.open(LOCK)?;
+        let mut waited = Duration::ZERO;
+        loop {
+            match file.try_lock() {
+                Ok(()) => return Ok(file),
+                Err(TryLockError::WouldBlock) if waited < START_WITHIN => {}
+                Err(TryLockError::WouldBlock) => bail!("another bridge has been starting a server for too long"),
+                Err(TryLockError::Error(error)) => return Err(error).context("the start cannot be locked"),
+            }
+            tokio::time::sleep(LOOK_EVERY).await;
+            waited += LOOK_EVERY;
+        }
+    }
+
+    async fn start(&self, extra: &[&str]) -> anyhow::Result<Started> {
+        let mut child = self.spawn(extra)?;
+        let mut waited = Duration::ZERO;
+        while waited < START_WITHIN {
+            if let Some(place) = self.found().await? {
+                // Whoever started it learns of its end, so that it does not stay in the process table.
+                std::thread::spawn(move || child.wait());
+                return Ok(Started::Ready(place));
+            }
+            if child.try_wait().context("the server cannot be watched")?.is_some() {
+                // It may have lost to another that started without us.
+                return Ok(self.found().await?.map_or(Started::Ended, Started::Ready));
+            }
+            tokio::time::sleep(LOOK_EVERY).await;
+            waited += LOOK_EVERY;
+        }
+        let _ = child.kill();
+        bail!("the server is not ready after {START_WITHIN:?}:\n{}", self.last_words());
+    }
+
+    #[expect(clippy::disallowed_methods, reason = "the bridge starts the server that it bridges to")]
+    fn spawn(&self, extra: &[&str]) -> anyhow::Result<Child> {
+        let log = self.open(LOG)?;
+        let mut command = Command::new(crate::local::this_program()?);
+        command.args(&self.words).args(extra).current_dir("/").stdin(Stdio::null());
+        command.stdout(log.try_clone()?).stderr(log);
+        command.spawn().context("this program cannot be started a second time, as the server")
+    }
+
+    fn open(&self, name: &str) -> anyhow::Result<File> {
+        let path = self.folder.join(name);
+        let mut options = OpenOptions::new();
+        options.create(true).append(true);
+        #[cfg(unix)]
+        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+        options.open(&path).with_context(|| format!("{} cannot be written", path.display()))
+    }
+
+    fn last_words(&self) -> String {
+        let log = fs::read_to_string(self.folder.join(LOG)).unwrap_or_default();
+        let lines: Vec<&str> = log.lines().collect();
+        lines[lines.len().saturating_sub(SHOWN_LINES)..].join("\n")
+    }
+}

@@ -1,0 +1,228 @@
+//! `countersign mcp`: a pipe between a client that speaks MCP on standard input and output, and a server that speaks it over
+//! HTTP. Many clients can so share one server, and one inbox.
+//!
+//! Promises: standard output carries messages and nothing else; every message is passed on as it came; a request is
+//! answered, or the client is told why not; a call is never sent twice, because that would be a second execution; a server
+//! that was restarted is found again, and a client of the 2025 era need not notice; when the client goes, so does the bridge,
+//! and what waits for a person goes on waiting in the server.
+//!
+//! What is deliberately absent: any knowledge of tools, and any decision. Read `exchange.rs` next: one request.
+
+mod exchange;
+mod failure;
+mod http;
+mod lines;
+mod local_server;
+mod mending;
+mod message;
+mod session;
+mod upstream;
+
+use std::collections::HashMap;
+use std::io::{BufRead, Write};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::task::{AbortHandle, JoinSet};
+
+use failure::Failure;
+use http::{Http, Proxies};
+use lines::{Line, MAX_LINE, Outlet, Unusable};
+use message::{Id, Kind, Message, NoMessage};
+use session::Session;
+
+pub(crate) use http::Place;
+pub(crate) use local_server::LocalServer;
+pub(crate) use upstream::Upstream;
+
+/// How many requests of one client may be under way.
+const MAX_IN_FLIGHT: usize = 256;
+/// How long answers may take once the client has stopped writing. Clients wait about two seconds before they kill.
+const LAST_ANSWERS: Duration = Duration::from_secs(1);
+/// How long the server may take over a message that has no answer.
+const DELIVER_WITHIN: Duration = Duration::from_secs(10);
+/// How long saying goodbye may take.
+const LEAVE_WITHIN: Duration = Duration::from_secs(1);
+
+/// One client, one server.
+struct Bridge {
+    upstream: Upstream,
+    http: Http,
+    session: Session,
+    out: Outlet,
+    in_flight: Mutex<HashMap<Id, Flight>>,
+}
+
+/// A request under way.
+struct Flight {
+    task: AbortHandle,
+    era: Era,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Era {
+    /// 2025-06-18 and 2025-11-25: sessions.
+    Sessions,
+    /// 2026-07-28: every request for itself.
+    Stateless,
+}
+
+/// Carries messages until the client stops writing or reading.
+pub(crate) async fn run(
+    upstream: Upstream,
+    input: impl BufRead + Send + 'static,
+    output: impl Write + Send + 'static,
+) -> anyhow::Result<()> {
+    let proxies = if upstream.is_local() { Proxies::Never } else { Proxies::OfEnvironment };
+    let (out, writer) = Outlet::to(output);
+    let bridge = Arc::new(Bridge {
+        upstream,
+        http: Http::new(proxies)?,
+        session: Session::default(),
+        out: out.clone(),
+        in_flight: Mutex::default(),
+    });
+    let mut lines = lines::read(input);
+    let mut tasks = JoinSet::new();
+    loop {
+        let line = tokio::select! {
+            line = lines.recv() => line,
+            () = out.closed() => None,
+        };
+        let Some(line) = line else { break };
+        while tasks.try_join_next().is_some() {}
+        bridge.take(line, &mut tasks).await;
+    }
+    bridge.leave(&mut tasks).await;
+    drop((bridge, out));
+    // The last answers are written before the process ends; nobody else holds the outlet now.
+    tokio::task::spawn_blocking(move || writer.join()).await?.ok();
+    Ok(())
+}
+
+impl Bridge {
+    async fn take(self: &Arc<Self>, line: Line, tasks: &mut JoinSet<()>) {
+        let text = match line {
+            Line::Text(text) => text,
+            Line::Unusable(Unusable::TooLong) => return self.refuse(&Failure::TooLong(MAX_LINE)).await,
+            Line::Unusable(Unusable::NotUnicode) => return self.refuse(&Failure::NotJson).await,
+        };
+        match Message::parse(text) {
+            Ok(message) => self.carry(message, tasks).await,
+            Err(NoMessage::NotJson) => self.refuse(&Failure::NotJson).await,
+            Err(NoMessage::NotJsonRpc) => self.refuse(&Failure::NotJsonRpc).await,
+        }
+    }
+
+    async fn refuse(&self, failure: &Failure) {
+        self.out.say(failure.line(None)).await;
+    }
+
+    async fn carry(self: &Arc<Self>, message: Message, tasks: &mut JoinSet<()>) {
+        match &message.kind {
+            // Everything after it belongs to what is agreed on now.
+            Kind::Request { id, .. } if message.is_initialize() => {
+                let id = id.clone();
+                let outcome = self.exchange(&message, &id).await;
+                self.tell(&id, outcome).await;
+            }
+            Kind::Request { id, .. } => {
+                let id = id.clone();
+                self.launch(message, id, tasks).await;
+            }
+            Kind::Notification { cancels: Some(id), .. } => {
+                let id = id.clone();
+                self.cancel(&id, &message).await;
+            }
+            Kind::Notification { method, .. } => {
+                let is_initialized = method == "notifications/initialized" && message.version.is_none();
+                let is_first = is_initialized && self.session.initialized(&message.text);
+                self.deliver(&message).await;
+                if is_first {
+                    tasks.spawn(Arc::clone(self).listen());
+                }
+            }
+            Kind::Answer { id } => {
+                if self.session.answered(id) {
+                    self.deliver(&message).await;
+                } else {
+                    tracing::debug!("an answer to a question that was withdrawn");
+                }
+            }
+        }
+    }
+
+    async fn launch(self: &Arc<Self>, message: Message, id: Id, tasks: &mut JoinSet<()>) {
+        let era = if message.version.is_some() { Era::Stateless } else { Era::Sessions };
+        let bridge = Arc::clone(self);
+        let key = id.clone();
+        let launched = {
+            // Held until it is written down, so that an exchange cannot end before it began.
+            let mut in_flight = self.in_flight();
+            let fits = in_flight.len() < MAX_IN_FLIGHT;
+            if fits {
+                let task = tasks.spawn(async move {
+                    let outcome = bridge.exchange(&message, &id).await;
+                    // A request that the client gave up has no answer.
+                    let is_wanted = bridge.in_flight().remove(&id).is_some();
+                    if is_wanted {
+                        bridge.tell(&id, outcome).await;
+                    }
+                });
+                in_flight.insert(key.clone(), Flight { task, era });
+            }
+            fits
+        };
+        if !launched {
+            self.out.say(Failure::TooMany(MAX_IN_FLIGHT).line(Some(&key))).await;
+        }
+    }
+
+    async fn tell(&self, id: &Id, outcome: Result<(), Failure>) {
+        if let Err(failure) = outcome {
+            tracing::warn!(code = failure.code(), "a request has no answer");
+            self.out.say(failure.line(Some(id))).await;
+        }
+    }
+
+    /// The client gave a request up: where every request is for itself, hanging up is how the server learns of it.
+    async fn cancel(&self, id: &Id, message: &Message) {
+        let flight = self.in_flight().remove(id);
+        match flight {
+            Some(flight) if flight.era == Era::Stateless => flight.task.abort(),
+            Some(_) => self.deliver(message).await,
+            None => {}
+        }
+    }
+
+    /// Brings a message that has no answer. Once is enough: where the server is gone, so is what it was about.
+    async fn deliver(&self, message: &Message) {
+        let Ok(place) = self.upstream.place().await else { return };
+        let head = if message.version.is_some() { Default::default() } else { self.session.head() };
+        let sent = self.http.post(&place, &head, message).timeout(DELIVER_WITHIN).send().await;
+        match sent {
+            Ok(response) if response.status().is_success() => {}
+            Ok(response) => tracing::warn!(status = %response.status(), "the server did not take a message"),
+            Err(error) => tracing::warn!(%error, "a message did not reach the server"),
+        }
+    }
+
+    /// The client is gone: last answers, then goodbye.
+    async fn leave(&self, tasks: &mut JoinSet<()>) {
+        let answered = async {
+            while !self.in_flight().is_empty() && tasks.join_next().await.is_some() {}
+        };
+        let _ = tokio::time::timeout(LAST_ANSWERS, answered).await;
+        tasks.shutdown().await;
+        let head = self.session.head();
+        if head.id.is_some()
+            && let Some(place) = self.upstream.known()
+        {
+            let _ = self.http.leave(&place, &head).timeout(LEAVE_WITHIN).send().await;
+        }
+    }
+
+    fn in_flight(&self) -> std::sync::MutexGuard<'_, HashMap<Id, Flight>> {
+        self.in_flight.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

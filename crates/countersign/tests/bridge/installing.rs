@@ -1,0 +1,117 @@
+//! `mcp install`: what a client is to be told, and telling it.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// A home and a project, and nothing in them.
+struct Desk(TempDir);
+
+struct Ran {
+    status: i32,
+    out: String,
+    err: String,
+}
+
+impl Desk {
+    fn new() -> Self {
+        Self(tempfile::tempdir().unwrap())
+    }
+
+    fn path(&self) -> &Path {
+        self.0.path()
+    }
+
+    fn run(&self, words: &[&str]) -> Ran {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_countersign"));
+        let output = command.args(words).current_dir(self.path()).env_clear().env("HOME", self.path()).output().unwrap();
+        Ran {
+            status: output.status.code().unwrap_or(-1),
+            out: String::from_utf8(output.stdout).unwrap(),
+            err: String::from_utf8(output.stderr).unwrap(),
+        }
+    }
+
+    fn read(&self, file: &str) -> String {
+        fs::read_to_string(self.path().join(file)).unwrap_or_else(|e| panic!("{file}: {e}"))
+    }
+
+    fn write(&self, file: &str, text: &str) {
+        let path = self.path().join(file);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+}
+
+#[test]
+fn without_write_it_only_shows() {
+    let desk = Desk::new();
+    let ran = desk.run(&["--demo", "mcp", "install", "claude-code"]);
+    assert_eq!(ran.status, 0, "{}", ran.err);
+    for shown in [".mcp.json", "\"mcpServers\"", "\"--demo\"", "claude mcp add countersign -- "] {
+        assert!(ran.out.contains(shown), "{shown} is not in\n{}", ran.out);
+    }
+    assert_eq!(fs::read_dir(desk.path()).unwrap().count(), 0, "nothing is written");
+}
+
+#[test]
+fn each_client_is_told_in_its_own_file_and_words() {
+    let desk = Desk::new();
+    for (client, file, servers) in [
+        ("claude-code", ".mcp.json", "/mcpServers"),
+        ("cursor", ".cursor/mcp.json", "/mcpServers"),
+        ("vscode", ".vscode/mcp.json", "/servers"),
+    ] {
+        let ran = desk.run(&["--data-dir", "data", "mcp", "install", client, "--write"]);
+        assert_eq!(ran.status, 0, "{}", ran.err);
+        let told: Value = serde_json::from_str(&desk.read(file)).unwrap();
+        let entry = &told.pointer(servers).unwrap()["countersign"];
+        assert_eq!(entry["command"], env!("CARGO_BIN_EXE_countersign"), "{client}");
+        let folder = desk.path().canonicalize().unwrap().join("data");
+        let words: Vec<&str> = entry["args"].as_array().unwrap().iter().map(|word| word.as_str().unwrap()).collect();
+        assert_eq!(words, ["--data-dir", folder.to_str().unwrap(), "mcp"], "whatever folder the client runs in");
+    }
+    let ran = desk.run(&["mcp", "--connect", "https://gate.example.com", "install", "codex", "--write"]);
+    assert_eq!(ran.status, 0, "{}", ran.err);
+    let told: toml::Table = desk.read(".codex/config.toml").parse().unwrap();
+    let words = told["mcp_servers"]["countersign"]["args"].as_array().unwrap();
+    assert_eq!(words.iter().map(|w| w.as_str().unwrap()).collect::<Vec<_>>(), ["mcp", "--connect", "https://gate.example.com"]);
+}
+
+#[test]
+fn what_was_there_is_kept_and_backed_up_and_twice_is_once() {
+    let desk = Desk::new();
+    let before = "{\n  \"theme\": \"dark\",\n  \"mcpServers\": { \"other\": { \"command\": \"x\" } }\n}\n";
+    desk.write(".cursor/mcp.json", before);
+    assert_eq!(desk.run(&["mcp", "install", "cursor", "--write"]).status, 0);
+    let after: Value = serde_json::from_str(&desk.read(".cursor/mcp.json")).unwrap();
+    assert_eq!((&after["theme"], &after["mcpServers"]["other"]["command"]), (&"dark".into(), &"x".into()));
+    assert!(after["mcpServers"]["countersign"].is_object(), "{after}");
+    assert_eq!(desk.read(".cursor/mcp.json.before-countersign"), before);
+    let again = desk.run(&["mcp", "install", "cursor", "--write"]);
+    assert!(again.out.contains("has it already"), "{}", again.out);
+    assert_eq!(desk.read(".cursor/mcp.json.before-countersign"), before, "the backup is still the one from before");
+}
+
+#[test]
+fn a_file_that_cannot_be_read_is_left_alone() {
+    let desk = Desk::new();
+    let theirs = "{\n  // servers I use\n  \"servers\": {}\n}\n";
+    desk.write(".vscode/mcp.json", theirs);
+    let ran = desk.run(&["mcp", "install", "vscode", "--write"]);
+    assert_eq!(ran.status, 1);
+    assert!(ran.err.contains("was not changed") && ran.err.contains("by hand"), "{}", ran.err);
+    assert_eq!(desk.read(".vscode/mcp.json"), theirs);
+    assert_eq!(fs::read_dir(desk.path().join(".vscode")).unwrap().count(), 1, "no leftovers");
+}
+
+#[test]
+fn programs_are_told_in_json() {
+    let desk = Desk::new();
+    let ran = desk.run(&["--json", "mcp", "install", "codex"]);
+    let told: Value = serde_json::from_str(&ran.out).unwrap();
+    assert_eq!((&told["state"], &told["name"]), (&"shown".into(), &"countersign".into()), "{told}");
+}

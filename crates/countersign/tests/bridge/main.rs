@@ -1,0 +1,16 @@
+//! `countersign mcp --connect`, between a client that is this test and a server that does what the test wants: what goes over
+//! the wire, and what the client is told when the wire breaks.
+#![cfg(unix)]
+#![expect(clippy::disallowed_methods, reason = "it starts processes, and waits for them in real time")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test that meets the unexpected stops there"
+)]
+
+mod breaking;
+mod carrying;
+mod client;
+mod installing;
+mod server;

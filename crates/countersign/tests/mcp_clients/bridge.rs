@@ -1,0 +1,117 @@
+//! The same clients over standard input and output: `countersign mcp` starts the server, shares it, and finds it again.
+
+use std::path::Path;
+
+use serde_json::json;
+use tempfile::TempDir;
+
+use crate::client::{Client, Elicitation, Era, accept, in_every_era};
+use crate::server::{self, until};
+
+in_every_era!(
+    a_client_on_stdio_starts_the_server_and_asks_its_user,
+    a_server_killed_under_a_client_on_stdio_is_found_again,
+);
+
+/// A home whose server, if one was started, goes with it.
+struct Home(TempDir);
+
+impl Home {
+    fn new() -> Self {
+        Self(tempfile::tempdir().unwrap())
+    }
+
+    fn path(&self) -> &Path {
+        self.0.path()
+    }
+
+    fn client(&self, era: Era) -> Client {
+        Client::over_stdio(era, Elicitation::Declared, self.path(), &["--demo", "mcp"])
+    }
+
+    fn url(&self) -> String {
+        server::ready(self.path())
+    }
+
+    fn ledger(&self) -> Vec<serde_json::Value> {
+        server::ledger(&self.url(), &server::token(self.path(), "agent"))
+    }
+
+    fn pending(&self) -> Vec<String> {
+        server::pending(&self.url(), &server::token(self.path(), "admin"))
+    }
+
+    fn kill_server(&self) {
+        let pid = i32::try_from(server::process(self.path())).unwrap();
+        let pid = rustix::process::Pid::from_raw(pid).unwrap();
+        rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
+    }
+}
+
+impl Drop for Home {
+    fn drop(&mut self) {
+        if self.path().join("data/server.json").is_file() {
+            self.kill_server();
+        }
+    }
+}
+
+fn a_client_on_stdio_starts_the_server_and_asks_its_user(era: Era) {
+    let home = Home::new();
+    let mut client = home.client(era);
+    assert!(client.tools().iter().any(|tool| tool["name"] == "bank__pay"));
+    let call = client.begin("bank__pay", json!({ "to": "ann", "amount": 12 }));
+    let question = client.asked();
+    client.answer(&question, accept(json!({ "decision": "approve" })));
+    let result = client.result(call);
+    assert_ne!(result["isError"], true, "{result}");
+    assert_eq!(home.ledger().len(), 1);
+}
+
+fn a_server_killed_under_a_client_on_stdio_is_found_again(era: Era) {
+    let home = Home::new();
+    let mut client = home.client(era);
+    let call = client.begin("bank__pay", json!({ "to": "ann", "amount": 7 }));
+    let question = client.asked();
+    let execution = home.pending().remove(0);
+    home.kill_server();
+    match era {
+        Era::June2025 | Era::November2025 => {
+            // The call was under way, so the client is told, and the question of a session that is gone is withdrawn.
+            let outcome = client.outcome(call);
+            assert_eq!(outcome["data"]["code"], "connection_lost", "{outcome}");
+            let call = client.begin("resume", json!({ "execution_id": execution }));
+            let question = client.asked();
+            client.answer(&question, accept(json!({ "decision": "approve" })));
+            let result = client.result(call);
+            assert_eq!(result["structuredContent"]["status"], "succeeded", "{result}");
+        }
+        Era::July2026 => {
+            // Nothing was under way: the answer finds the new server as it would have found the old one.
+            client.answer(&question, accept(json!({ "decision": "approve" })));
+            let result = client.result(call);
+            assert_ne!(result["isError"], true, "{result}");
+        }
+    }
+    let ledger = home.ledger();
+    assert_eq!(ledger.len(), 1, "{ledger:?}");
+    assert_eq!(ledger[0]["executionId"], execution.as_str(), "{ledger:?}");
+}
+
+#[test]
+fn two_clients_started_at_once_share_one_server() {
+    let home = Home::new();
+    let (mut first, mut second) = std::thread::scope(|scope| {
+        let first = scope.spawn(|| home.client(Era::November2025));
+        let second = scope.spawn(|| home.client(Era::July2026));
+        (first.join().unwrap(), second.join().unwrap())
+    });
+    first.call("notes__add", json!({ "title": "Milk" }));
+    let notes = second.call("notes__list", json!({}));
+    assert_eq!(notes["structuredContent"]["notes"][0]["title"], "Milk", "{notes}");
+    let call = first.begin("bank__pay", json!({ "to": "ann", "amount": 1 }));
+    first.asked();
+    until("both share one inbox", || (home.pending().len() == 1).then_some(()));
+    server::approve(&home.url(), &server::token(home.path(), "admin"), &home.pending()[0]);
+    assert_ne!(first.result(call)["isError"], true);
+}

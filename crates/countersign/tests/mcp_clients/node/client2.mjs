@@ -1,0 +1,27 @@
+// The 2.x client, pinned to 2026-07-28: no session, and questions come back as results.
+
+import { Client, StreamableHTTPClientTransport } from "@modelcontextprotocol/client";
+import { StdioClientTransport } from "@modelcontextprotocol/client/stdio";
+import { drive } from "./driver.mjs";
+
+drive({ make, callTool: (client, params, options) => client.callTool(params, options) });
+
+async function make(options, onAsked) {
+  const capabilities = options.elicitation ? { elicitation: {} } : {};
+  const client = new Client(
+    { name: "client2", version: "2" },
+    { capabilities, versionNegotiation: { mode: { pin: "2026-07-28" } } },
+  );
+  if (options.elicitation) {
+    client.setRequestHandler("elicitation/create", (request, context) =>
+      onAsked(request.params, context?.mcpReq?.signal),
+    );
+  }
+  const transport = options.url
+    ? new StreamableHTTPClientTransport(new URL(options.url), {
+        requestInit: { headers: { authorization: `Bearer ${options.token}` } },
+      })
+    : new StdioClientTransport({ command: options.command, args: options.args, env: options.env });
+  await client.connect(transport);
+  return client;
+}

@@ -1,0 +1,191 @@
+//! The built program, serving: on a free port, with a data folder of its own, killed without warning.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::client::{Client, Elicitation, Era};
+
+pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_countersign");
+/// Nothing on this machine takes this long unless it never happens.
+const PATIENCE: Duration = Duration::from_secs(20);
+/// How long calls are held for clients that cannot ask; the tests have no time for more.
+const HOLD: &str = "700ms";
+
+/// A running server and its home.
+pub(crate) struct Server {
+    home: TempDir,
+    program: PathBuf,
+    child: Child,
+    url: String,
+}
+
+impl Server {
+    /// `countersign serve --demo`.
+    pub(crate) fn start() -> Self {
+        Self::of(Path::new(PROGRAM), &["--demo"])
+    }
+
+    /// Another program of the same kind.
+    pub(crate) fn of(program: &Path, words: &[&str]) -> Self {
+        let home = tempfile::tempdir().unwrap();
+        let child = spawn(program, home.path(), "127.0.0.1:0", words);
+        let url = ready(home.path());
+        Self { home, program: program.to_owned(), child, url }
+    }
+
+    pub(crate) fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// A client, connected.
+    pub(crate) fn client(&self, era: Era, elicitation: Elicitation) -> Client {
+        Client::over_http(era, elicitation, &self.url, &self.token("agent"))
+    }
+
+    /// SIGKILL, and the same again on the same port.
+    pub(crate) fn kill_and_restart(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+        fs::remove_file(record(self.home.path())).expect("a killed server leaves its record behind");
+        let address = self.url.trim_start_matches("http://").to_owned();
+        self.child = spawn(&self.program, self.home.path(), &address, &["--demo"]);
+        assert_eq!(ready(self.home.path()), self.url);
+    }
+
+    /// The token that the first start wrote.
+    pub(crate) fn token(&self, role: &str) -> String {
+        token(self.home.path(), role)
+    }
+
+    /// The executions that wait for a person.
+    pub(crate) fn pending(&self) -> Vec<String> {
+        pending(&self.url, &self.token("admin"))
+    }
+
+    /// The one execution that waits for a person.
+    pub(crate) fn only_pending(&self) -> String {
+        self.until("something waits", |server| !server.pending().is_empty());
+        let mut pending = self.pending();
+        assert_eq!(pending.len(), 1, "{pending:?}");
+        pending.remove(0)
+    }
+
+    /// A person says yes, over REST.
+    pub(crate) fn approve(&self, execution: &str) {
+        approve(&self.url, &self.token("admin"), execution);
+    }
+
+    /// Every transfer that took effect.
+    pub(crate) fn ledger(&self) -> Vec<Value> {
+        ledger(&self.url, &self.token("agent"))
+    }
+
+    /// Waits until something is so.
+    pub(crate) fn until(&self, what: &str, is_so: impl Fn(&Self) -> bool) {
+        until(what, || is_so(self).then_some(()));
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// What `server.json` of a home says about the server's address, once it answers.
+pub(crate) fn ready(home: &Path) -> String {
+    until("the server is ready", || {
+        let record: Value = serde_json::from_str(&fs::read_to_string(record(home)).ok()?).ok()?;
+        let url = record["url"].as_str()?.to_owned();
+        let answers = http("GET", &format!("{url}/readyz"), "", None).is_some_and(|(status, _)| status == 200);
+        answers.then_some(url)
+    })
+}
+
+/// The process that serves a home.
+pub(crate) fn process(home: &Path) -> u32 {
+    let record: Value = serde_json::from_str(&fs::read_to_string(record(home)).unwrap()).unwrap();
+    record["pid"].as_u64().and_then(|pid| u32::try_from(pid).ok()).unwrap_or_else(|| panic!("{record}"))
+}
+
+pub(crate) fn token(home: &Path, role: &str) -> String {
+    fs::read_to_string(home.join("data").join(format!("{role}.token"))).unwrap().trim().to_owned()
+}
+
+pub(crate) fn pending(url: &str, token: &str) -> Vec<String> {
+    let list = asked("GET", &format!("{url}/api/elicitation?status=pending"), token, None);
+    let items = list["items"].as_array().unwrap_or_else(|| panic!("{list}"));
+    items.iter().map(|item| item["executionId"].as_str().unwrap().to_owned()).collect()
+}
+
+pub(crate) fn approve(url: &str, token: &str, execution: &str) {
+    let body = json!({ "executionId": execution, "approved": true });
+    let answer = asked("POST", &format!("{url}/api/elicitation/{execution}/resolve"), token, Some(&body));
+    assert_eq!(answer["outcome"], "approved", "{answer}");
+}
+
+pub(crate) fn ledger(url: &str, token: &str) -> Vec<Value> {
+    let body = json!({ "tool": "bank.ledger", "args": {} });
+    let result = asked("POST", &format!("{url}/api/executions"), token, Some(&body));
+    result["value"]["transfers"].as_array().unwrap_or_else(|| panic!("{result}")).clone()
+}
+
+pub(crate) fn until<T>(what: &str, mut found: impl FnMut() -> Option<T>) -> T {
+    let begun = Instant::now();
+    loop {
+        if let Some(found) = found() {
+            return found;
+        }
+        assert!(begun.elapsed() < PATIENCE, "in vain: {what}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+fn record(home: &Path) -> PathBuf {
+    home.join("data").join("server.json")
+}
+
+fn spawn(program: &Path, home: &Path, address: &str, words: &[&str]) -> Child {
+    let mut command = Command::new(program);
+    command
+        .args(words)
+        .args(["serve", "--listen", address])
+        .current_dir(home)
+        .env_clear()
+        .env("HOME", home)
+        .env("COUNTERSIGN_DATA_DIR", home.join("data"))
+        .env("COUNTERSIGN_MCP_HOLD", HOLD)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null());
+    command.spawn().unwrap()
+}
+
+fn asked(method: &str, url: &str, token: &str, body: Option<&Value>) -> Value {
+    let (status, answer) = http(method, url, token, body).unwrap_or_else(|| panic!("{url} does not answer"));
+    assert!((200..300).contains(&status), "{method} {url}: {status} {answer}");
+    answer
+}
+
+fn http(method: &str, url: &str, token: &str, body: Option<&Value>) -> Option<(u16, Value)> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    runtime.block_on(async {
+        let client = reqwest::Client::builder().no_proxy().timeout(PATIENCE).build().unwrap();
+        let mut request = client.request(method.parse().unwrap(), url);
+        if !token.is_empty() {
+            request = request.bearer_auth(token);
+        }
+        if let Some(body) = body {
+            request = request.json(body);
+        }
+        let response = request.send().await.ok()?;
+        let status = response.status().as_u16();
+        Some((status, response.json().await.unwrap_or_default()))
+    })
+}
