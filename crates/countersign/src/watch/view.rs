@@ -88,7 +88,7 @@ fn title(frame: &mut Frame<'_>, area: Rect, model: &Model, paint: Paint) {
     let link = match &model.link {
         Link::Opening => Span::raw("connecting …"),
         Link::Live => Span::styled("live", coloured(paint, Color::Green)),
-        Link::Lost(_) => Span::styled("not connected; trying again", coloured(paint, Color::Red)),
+        Link::Lost(_) => Span::styled("offline, trying again", coloured(paint, Color::Red)),
     };
     let bar = Style::new().add_modifier(Modifier::REVERSED);
     let left = format!(" Countersign  {number} ");
@@ -235,17 +235,19 @@ fn offers<'a>(model: &Model, paint: Paint) -> Line<'a> {
         let question = item.question();
         let ready = item.is_read();
         match report::authorises(question) {
-            true => offer("a", if ready { "approve" } else { "approve (read to the end first)" }, ready),
-            false => offer("Enter", if ready { "answer" } else { "answer (read to the end first)" }, ready),
+            true => offer("a", if ready { "approve" } else { "approve (PgDn first)" }, ready),
+            false => offer("Enter", if ready { "answer" } else { "answer (PgDn first)" }, ready),
         }
         if question.kind == PendingKind::Approval && most_remembered(question) == Remember::Session {
             offer("s", "approve for the session", ready);
         }
         offer("d", "deny", true);
     }
-    offer("j/k", "choose", model.items.len() > 1);
     offer("?", "help", true);
     offer("q", "quit", true);
+    if model.items.len() > 1 {
+        offer("j/k", "choose", true);
+    }
     Line::from(spans)
 }
 
