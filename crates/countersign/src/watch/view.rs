@@ -157,8 +157,8 @@ fn head(frame: &mut Frame<'_>, area: Rect, model: &Model, paint: Paint, now: Tim
     let facts = Line::from(vec![
         Span::styled(line(&question.tool_path), Style::new().add_modifier(Modifier::BOLD)),
         Span::raw(format!(" {wants}")),
-        Span::styled(format!("  for {} in {}", model.names.of(&item.asked.requester), line(&item.asked.session_id)), dim()),
         Span::styled(format!("  expires in {}", span(left)), hurry),
+        Span::styled(format!("  for {} in {}", model.names.of(&item.asked.requester), line(&item.asked.session_id)), dim()),
     ]);
     frame.render_widget(Paragraph::new(vec![rule, facts]), area);
 }
