@@ -78,6 +78,8 @@ impl App {
             _ => ("warn", LogFormat::Text),
         };
         log_to_stderr(&environment, level, format)?;
+        // One TLS library for every client of this process. A program that embeds this one may have chosen its own.
+        let _ = rustls::crypto::ring::default_provider().install_default();
         let config = Config::load(&cli.shared, &environment);
         let setup = config.map(|config| {
             let mut plugins = self.plugins;

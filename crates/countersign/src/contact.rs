@@ -144,7 +144,8 @@ impl Contact {
             return known;
         }
         let answer = self.operator.tool(tool).await;
-        let missing = answer.is_err_and(|problem| matches!(problem.code.as_ref(), "tool_not_found" | "not_found"));
+        let missing =
+            answer.is_err_and(|problem| matches!(problem.code.as_ref(), "tool_not_found" | "not_found"));
         if let Ok(mut known) = self.missing.lock() {
             known.insert(tool.to_owned(), missing);
         }
@@ -173,7 +174,10 @@ impl Contact {
                 self.operator.url()
             ),
             Serves::Elsewhere => {
-                format!("The server at {} does not have its plugin; nothing was changed.", self.operator.url())
+                format!(
+                    "The server at {} does not have its plugin; nothing was changed.",
+                    self.operator.url()
+                )
             }
         }
     }

@@ -122,7 +122,13 @@ mod tests {
         for local in ["http://127.0.0.1:7420", "http://localhost:1", "http://[::1]:1"] {
             assert!(is_local(local), "{local}");
         }
-        for other in ["https://gate.example.com", "http://10.0.0.1", "http://localhost.example.com", "http://127.0.0.1@evil.example", "nonsense"] {
+        for other in [
+            "https://gate.example.com",
+            "http://10.0.0.1",
+            "http://localhost.example.com",
+            "http://127.0.0.1@evil.example",
+            "nonsense",
+        ] {
             assert!(!is_local(other), "{other}");
         }
     }

@@ -83,8 +83,7 @@ fn paused(result: &ExecutionResult, screen: Screen, invocation: &Invocation) -> 
 /// That a call is in doubt, and what to do about it.
 fn in_doubt(result: &ExecutionResult, paint: Paint, invocation: &Invocation) -> String {
     let call = result.calls.iter().position(|c| c.status == "in_doubt").unwrap_or(0);
-    let settle =
-        invocation.command(&format!("settle {} {call} --as done|failed|retry", result.execution_id));
+    let settle = invocation.command(&format!("settle {} {call} --as done|failed|retry", result.execution_id));
     format!(
         "{} call {call} of {} started, and its outcome is unknown. It will not run again by itself.\n\
          Look at the outside system, then say what became of it: {settle}",

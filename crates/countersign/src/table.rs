@@ -128,7 +128,8 @@ mod tests {
     fn table(audience: Audience) -> Table {
         let screen = Screen { format: Format::Text, audience, out: Paint::Plain, err: Paint::Plain };
         let mut table = Table::new(screen, &["ID", "WHAT"]);
-        for (id, what) in [("eli_0123456789", "notes.delete"), ("eli_1", "日本語日本語日本語日本語")] {
+        for (id, what) in [("eli_0123456789", "notes.delete"), ("eli_1", "日本語日本語日本語日本語")]
+        {
             table.row([id.to_owned().into(), what.to_owned().into()]);
         }
         table

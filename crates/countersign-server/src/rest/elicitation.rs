@@ -54,10 +54,16 @@ pub(super) async fn list(
     let open_only = match wanted.status.as_deref() {
         None => false,
         Some("pending") => true,
-        Some(_) => return Err(Refusal::bad_request("bad_request", "`status` is `pending`, or left out for all")),
+        Some(_) => {
+            return Err(Refusal::bad_request("bad_request", "`status` is `pending`, or left out for all"));
+        }
     };
     let bad = |what: &str| Refusal::bad_request("bad_request", format!("`{what}` is not of the right form"));
-    let execution = wanted.execution_id.map(|id| id.parse::<ExecutionId>()).transpose().map_err(|_| bad("executionId"))?;
+    let execution = wanted
+        .execution_id
+        .map(|id| id.parse::<ExecutionId>())
+        .transpose()
+        .map_err(|_| bad("executionId"))?;
     let digest: Option<Digest> = wanted
         .digest
         .map(|text| serde_json::from_value(text.into()))

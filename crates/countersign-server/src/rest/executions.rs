@@ -57,7 +57,9 @@ pub(super) async fn start(
             let args = request.args.unwrap_or_else(|| json!({}));
             shared.gateway.call(CallRequest { path, args, caller, session, key, patience }).await?
         }
-        _ => return Err(Refusal::bad_request("bad_request", "give either `code`, or `tool` with its `args`")),
+        _ => {
+            return Err(Refusal::bad_request("bad_request", "give either `code`, or `tool` with its `args`"));
+        }
     };
     Ok(answer(&shared, &result))
 }
@@ -167,7 +169,8 @@ pub(super) async fn resume(
         false => Answer::Deny,
     };
     let channel = channel(&proof, &headers).to_owned();
-    let decide = Decide { target: Target::Execution(id), by: caller, channel, answer: answer_given, comment: None };
+    let decide =
+        Decide { target: Target::Execution(id), by: caller, channel, answer: answer_given, comment: None };
     shared.gateway.decide(decide).await?;
     let result = shared.gateway.wait(id, Patience::UntilPausedWithin(shared.limits.wait)).await?;
     Ok(answer(&shared, &result.ok_or_else(|| Refusal::not_found("there is no such execution"))?))
@@ -229,7 +232,8 @@ pub(super) async fn settle(
 /// Whoever waits for the value relies on the tool's output schema.
 async fn fits(shared: &Shared, id: ExecutionId, call: u32, value: &Value) -> Result<(), Refusal> {
     let Some(result) = shared.gateway.result(id).await? else { return Ok(()) };
-    let path = usize::try_from(call).ok().and_then(|call| result.calls.get(call)).map(|call| call.path.as_str());
+    let path =
+        usize::try_from(call).ok().and_then(|call| result.calls.get(call)).map(|call| call.path.as_str());
     let Some(tool) = path.and_then(|path| shared.gateway.catalog().get(path)) else { return Ok(()) };
     tool.tool().check_output(value).map_err(|found| {
         let violations: Vec<String> = found.iter().map(ToString::to_string).collect();
@@ -258,7 +262,8 @@ fn answer(shared: &Shared, result: &ExecutionResult) -> Json<wire::ExecutionResu
 
 async fn session(shared: &Shared, caller: &Caller, id: Option<&str>) -> Result<SessionId, Refusal> {
     let Some(id) = id else { return Ok(own_session(&shared.gateway, caller).await?) };
-    let id = SessionId::parse(id).map_err(|error| Refusal::new(422, "bad_session", format!("`sessionId`: {error}")))?;
+    let id = SessionId::parse(id)
+        .map_err(|error| Refusal::new(422, "bad_session", format!("`sessionId`: {error}")))?;
     Ok(shared.gateway.open_session(caller, CLIENT, Some(id)).await?)
 }
 

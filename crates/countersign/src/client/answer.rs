@@ -20,7 +20,8 @@ impl Client {
         let bytes = self.bytes(request).await?;
         serde_json::from_slice(&bytes).map_err(|e| {
             tracing::debug!(cause = %e, "an answer could not be read");
-            let message = format!("the server at {} answered something that this program does not know", self.url());
+            let message =
+                format!("the server at {} answered something that this program does not know", self.url());
             Problem::new("unknown_answer", message)
                 .hint("Use the same version here and there; `countersign doctor` shows both.")
         })
@@ -94,9 +95,9 @@ fn refused(problem: wire::Problem) -> Problem {
         Ok(StatusCode::UNAUTHORIZED) => Some(
             "Set COUNTERSIGN_TOKEN to a token of this server; on its own machine the commands find one by themselves.",
         ),
-        Ok(StatusCode::FORBIDDEN) => {
-            Some("COUNTERSIGN_TOKEN must belong to a role that may do this; `countersign token create` makes one.")
-        }
+        Ok(StatusCode::FORBIDDEN) => Some(
+            "COUNTERSIGN_TOKEN must belong to a role that may do this; `countersign token create` makes one.",
+        ),
         _ => None,
     };
     let exit = if problem.code == "expired" { Exit::Refused } else { Exit::Failed };

@@ -7,9 +7,9 @@
 use std::io;
 use std::time::Duration;
 
-use futures_util::stream::{BoxStream, Stream};
 use countersign_server::wire::Happened;
 use futures_util::StreamExt as _;
+use futures_util::stream::{BoxStream, Stream};
 use reqwest::header::{ACCEPT, HeaderValue};
 use reqwest::{Method, Response};
 use sse_stream::{Sse, SseStream};

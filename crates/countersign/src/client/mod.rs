@@ -51,8 +51,9 @@ impl Client {
         if is_this_machine(&base) {
             builder = builder.no_proxy();
         }
-        let http =
-            builder.build().map_err(|e| Problem::new("no_http", format!("no connection can be made: {e}")))?;
+        let http = builder
+            .build()
+            .map_err(|e| Problem::new("no_http", format!("no connection can be made: {e}")))?;
         Ok(Self { http, base })
     }
 
@@ -87,9 +88,8 @@ pub(crate) fn choose_tls() {
 
 fn address(url: &str) -> Result<Url, Problem> {
     let hint = "Write an address such as http://127.0.0.1:7420.";
-    let parsed = Url::parse(url).map_err(|e| {
-        Problem::usage(format!("{url:?} is no address of a server: {e}")).hint(hint)
-    })?;
+    let parsed = Url::parse(url)
+        .map_err(|e| Problem::usage(format!("{url:?} is no address of a server: {e}")).hint(hint))?;
     if !matches!(parsed.scheme(), "http" | "https") || parsed.host_str().is_none() {
         return Err(Problem::usage(format!("{url:?} is no address of a server")).hint(hint));
     }
@@ -139,7 +139,8 @@ mod tests {
     #[test]
     fn what_is_put_into_a_path_stays_one_segment_of_it() {
         let client = Client::new("http://127.0.0.1:7420/gate/", "t").unwrap();
-        let request = client.request(Method::GET, &["api", "tools", "../x?y=1#z"], &[]).unwrap().build().unwrap();
+        let request =
+            client.request(Method::GET, &["api", "tools", "../x?y=1#z"], &[]).unwrap().build().unwrap();
         assert_eq!(request.url().as_str(), "http://127.0.0.1:7420/gate/api/tools/..%2Fx%3Fy=1%23z");
     }
 }

@@ -6,8 +6,8 @@ use countersign_core::audit::AuditRecord;
 use countersign_core::event::Event;
 use countersign_server::wire::{
     CreateTokenRequest, CreatedToken, Elicitation, ElicitationResponse, ExecuteRequest, ExecutionResult,
-    ExecutionSummary, ExplainRequest, Explanation, Grant, List, LoginLink, ResolveRequest, SettleRequest, Status, Token,
-    ToolDetail, Whoami,
+    ExecutionSummary, ExplainRequest, Explanation, Grant, List, LoginLink, ResolveRequest, SettleRequest,
+    Status, Token, ToolDetail, Whoami,
 };
 use reqwest::Method;
 use serde::Deserialize;
@@ -106,7 +106,11 @@ impl Client {
     }
 
     /// Every question of an execution, open or decided, oldest first.
-    pub(crate) async fn elicitations_of(&self, execution: &str, part: &Part) -> Result<List<Elicitation>, Problem> {
+    pub(crate) async fn elicitations_of(
+        &self,
+        execution: &str,
+        part: &Part,
+    ) -> Result<List<Elicitation>, Problem> {
         let mut query = part.query();
         query.push(("executionId", execution.to_owned()));
         self.json(self.request(Method::GET, &["api", "elicitation"], &query)?).await
@@ -123,7 +127,8 @@ impl Client {
         id: &str,
         request: &ResolveRequest,
     ) -> Result<ElicitationResponse, Problem> {
-        self.json(self.request(Method::POST, &["api", "elicitation", id, "resolve"], &[])?.json(request)).await
+        self.json(self.request(Method::POST, &["api", "elicitation", id, "resolve"], &[])?.json(request))
+            .await
     }
 
     /// Tools that have these words, all where there are none.

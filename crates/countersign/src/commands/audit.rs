@@ -22,7 +22,9 @@ pub(super) async fn run(ready: Ready, command: AuditCommand) -> anyhow::Result<E
             let (client, screen) = (&contact.operator, contact.screen);
             match command {
                 AuditCommand::Verify => print_verified(client, screen).await,
-                AuditCommand::Tail { number } => tail(client, u64::from(number), contact.names().await, screen).await,
+                AuditCommand::Tail { number } => {
+                    tail(client, u64::from(number), contact.names().await, screen).await
+                }
                 AuditCommand::Export { after } => export(client, after, screen).await,
             }
         })

@@ -11,8 +11,9 @@ use crate::{report, shown, terminal};
 
 pub(super) async fn run(ready: Ready, args: CallArgs) -> anyhow::Result<Exit> {
     let input = input::json(args.input.as_deref(), "the arguments")?;
-    let asks =
-        ready.setup.screen.can_ask() && !args.no_wait && input::place(args.input.as_deref()) == Place::Elsewhere;
+    let asks = ready.setup.screen.can_ask()
+        && !args.no_wait
+        && input::place(args.input.as_deref()) == Place::Elsewhere;
     let request = ExecuteRequest {
         tool: Some(args.path.clone()),
         args: Some(input),
@@ -99,7 +100,9 @@ pub(super) async fn not_found(problem: Problem, path: &str, contact: &Contact) -
         (_, inside) => {
             let shown = shown::flat(path);
             let there = inside.join(", ");
-            missing.saying(format!("\"{shown}\" is a namespace, not a tool; in it there are {there}")).hint(list)
+            missing
+                .saying(format!("\"{shown}\" is a namespace, not a tool; in it there are {there}"))
+                .hint(list)
         }
     }
 }

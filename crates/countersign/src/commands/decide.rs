@@ -24,7 +24,10 @@ use crate::{report, shown, terminal};
 pub(super) async fn approve(ready: Ready, args: ApproveArgs) -> anyhow::Result<Exit> {
     check_target(&args.id, &ready.setup.invocation)?;
     let mut data = args.data.as_deref().map(|data| input::json(Some(data), "--data")).transpose()?;
-    let rules = Rules { version: ready.setup.config.policy.version().digest(), file: ready.setup.config.file.clone() };
+    let rules = Rules {
+        version: ready.setup.config.policy.version().digest(),
+        file: ready.setup.config.file.clone(),
+    };
     ready
         .with_server(Purpose::Act, async |contact| {
             let asked = decidable(contact, &args.id).await?;
@@ -196,14 +199,20 @@ async fn refused(problem: Problem, contact: &Contact) -> Problem {
         "not_found" => Problem::new("not_found", "there is nothing of this id to decide")
             .hint(format!("`{inbox}` lists what waits.")),
         "already_decided" => {
-            let decision = problem.more.get("decision").cloned().and_then(|d| serde_json::from_value::<Decision>(d).ok());
+            let decision = problem
+                .more
+                .get("decision")
+                .cloned()
+                .and_then(|d| serde_json::from_value::<Decision>(d).ok());
             let names = contact.names().await;
             let by = decision.map_or_else(String::new, |d| format!(": {}", report::told_decision(&d, names)));
             problem.saying(format!("it was decided already{by}"))
         }
         "several_pending" => {
-            let open = problem.more.get("pending").and_then(|open| open.as_array()).cloned().unwrap_or_default();
-            let id = |one: &serde_json::Value| one.as_str().or(one["elicitationId"].as_str()).map(str::to_owned);
+            let open =
+                problem.more.get("pending").and_then(|open| open.as_array()).cloned().unwrap_or_default();
+            let id =
+                |one: &serde_json::Value| one.as_str().or(one["elicitationId"].as_str()).map(str::to_owned);
             let ids: String = open.iter().filter_map(id).map(|id| format!("\n  {id}")).collect();
             let message = format!("the execution waits for {} decisions; name one of them:{ids}", open.len());
             problem.saying(message).hint(format!("`{inbox}` shows each."))

@@ -75,7 +75,12 @@ async fn free(listen: SocketAddr) -> SocketAddr {
 async fn tell_story(contact: &Contact) -> anyhow::Result<()> {
     let screen = contact.screen;
     screen.note(&format!("\n{}", screen.err.bold("A scripted agent begins.")));
-    let added = call(contact, "notes.add", json!({ "title": "Draft of the report", "body": "It was a dark and stormy quarter." })).await?;
+    let added = call(
+        contact,
+        "notes.add",
+        json!({ "title": "Draft of the report", "body": "It was a dark and stormy quarter." }),
+    )
+    .await?;
     let note = added.value.as_ref().map_or(Value::Null, |note| note["id"].clone());
     for step in steps(&note) {
         screen.note(&format!("\n{}", screen.err.bold(step.says)));
@@ -89,7 +94,12 @@ async fn call(contact: &Contact, tool: &str, args: Value) -> anyhow::Result<Exec
     let screen = contact.screen;
     screen.note(&format!("  agent    {tool} {}", shown::flat(&args.to_string())));
     let session_id = Some(format!("ses_demo_{}", std::process::id()));
-    let request = ExecuteRequest { tool: Some(tool.to_owned()), args: Some(args), session_id, ..ExecuteRequest::default() };
+    let request = ExecuteRequest {
+        tool: Some(tool.to_owned()),
+        args: Some(args),
+        session_id,
+        ..ExecuteRequest::default()
+    };
     let mut result = contact.agent.execute(&request).await?;
     if result.paused.is_some() {
         result = if screen.can_ask() { terminal::see_through(contact, result).await? } else { result };
@@ -125,7 +135,12 @@ fn tell_end(result: &ExecutionResult, screen: Screen) {
     let line = match (&result.value, &result.error) {
         (Some(value), _) => format!("  {}     {}", screen.err.green("gets"), shown::flat(&value.to_string())),
         (None, Some(error)) => {
-            format!("  {}     {}: {}", screen.err.red("gets"), shown::line(&error.code), shown::line(&error.message))
+            format!(
+                "  {}     {}: {}",
+                screen.err.red("gets"),
+                shown::line(&error.code),
+                shown::line(&error.message)
+            )
         }
         (None, None) => "  nothing yet".to_owned(),
     };

@@ -244,7 +244,8 @@ async fn server(ready: Ready, findings: &mut Findings) {
     }
     let here = ready.setup.paths();
     let mut seen = Findings::default();
-    let asked = ready.with_server(Purpose::Look, async |contact| Ok(state(contact, &here, &mut seen).await?)).await;
+    let asked =
+        ready.with_server(Purpose::Look, async |contact| Ok(state(contact, &here, &mut seen).await?)).await;
     findings.0.append(&mut seen.0);
     if let Err(error) = asked {
         unusable(&error, findings);
@@ -259,7 +260,9 @@ fn unusable(error: &anyhow::Error, findings: &mut Findings) {
                 "data_folder_in_use" => {
                     findings.odd("lock", problem.message.clone(), "Executions and audit were not looked at.");
                 }
-                UNREACHABLE | "unauthenticated" | "no_token" => findings.bad("server", problem.message.clone(), hint),
+                UNREACHABLE | "unauthenticated" | "no_token" => {
+                    findings.bad("server", problem.message.clone(), hint)
+                }
                 _ => findings.bad("store", problem.message.clone(), hint),
             }
         }
@@ -296,12 +299,15 @@ async fn waiting(contact: &Contact, findings: &mut Findings) -> Result<(), Probl
     let (mut number, mut part) = (0, Some(Part::default()));
     while let Some(wanted) = part {
         let list = contact.operator.elicitations(&wanted).await?;
-        number += list.items.iter().filter(|asked| crate::report::time_left(&asked.question).is_some()).count();
+        number +=
+            list.items.iter().filter(|asked| crate::report::time_left(&asked.question).is_some()).count();
         part = Part::after(&list);
     }
     match number {
         0 => findings.good("inbox", "empty"),
-        number => findings.good("inbox", format!("{number} waiting: `{}`", contact.invocation.command("inbox"))),
+        number => {
+            findings.good("inbox", format!("{number} waiting: `{}`", contact.invocation.command("inbox")))
+        }
     }
     Ok(())
 }

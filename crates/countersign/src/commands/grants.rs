@@ -67,8 +67,10 @@ async fn clear(contact: &Contact, session: &str, id: Option<&str>) -> anyhow::Re
         Some(id) => contact.operator.revoke_grant(session, id).await.map_err(|problem| {
             let list = contact.invocation.command(&format!("grants list --session {session}"));
             match problem.code.as_ref() {
-                "not_found" => Problem::new("not_found", format!("there is no remembered approval {id} in {session}"))
-                    .hint(format!("`{list}` lists them.")),
+                "not_found" => {
+                    Problem::new("not_found", format!("there is no remembered approval {id} in {session}"))
+                        .hint(format!("`{list}` lists them."))
+                }
                 _ => problem,
             }
         })?,

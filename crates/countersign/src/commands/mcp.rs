@@ -71,7 +71,8 @@ async fn pipe(setup: &Setup, connect: Option<String>, environment: &Environment)
     let token = text("COUNTERSIGN_TOKEN");
     let upstream = match connect.or_else(|| text("COUNTERSIGN_URL")) {
         Some(url) => {
-            let place = Place::at(&url, token.as_deref()).map_err(|e| Problem::usage(format!("--connect: {e:#}")))?;
+            let place =
+                Place::at(&url, token.as_deref()).map_err(|e| Problem::usage(format!("--connect: {e:#}")))?;
             Upstream::remote(place)
         }
         None => {

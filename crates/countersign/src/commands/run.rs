@@ -18,7 +18,8 @@ const TICK: Duration = Duration::from_millis(80);
 
 pub(super) async fn run(ready: Ready, args: RunArgs) -> anyhow::Result<Exit> {
     let source = input::text(&args.file)?;
-    let asks = ready.setup.screen.can_ask() && !args.no_wait && input::place(Some(&args.file)) == Place::Elsewhere;
+    let asks =
+        ready.setup.screen.can_ask() && !args.no_wait && input::place(Some(&args.file)) == Place::Elsewhere;
     let request = ExecuteRequest {
         code: Some(source),
         session_id: Some(session(&args.session)?),

@@ -26,7 +26,9 @@ pub(super) async fn tell(serving: &Serving, screen: Screen) -> anyhow::Result<()
     let link = serving.login_link().await?;
     if screen.format == Format::Json {
         let link = link.map(|link| link.url);
-        return screen.print_json(&serde_json::json!({ "url": serving.url, "mcp": format!("{}/mcp", serving.url), "login": link }));
+        return screen.print_json(
+            &serde_json::json!({ "url": serving.url, "mcp": format!("{}/mcp", serving.url), "login": link }),
+        );
     }
     screen.print(&format!("Countersign listens on {}", serving.url))?;
     screen.note(&format!("  MCP      {}/mcp", serving.url));

@@ -39,7 +39,9 @@ async fn create(contact: &Contact, request: CreateTokenRequest) -> anyhow::Resul
     ));
     screen.print(&created.secret)?;
     let revoke = contact.invocation.command(&format!("token revoke {token_id}"));
-    screen.note(&format!("Use it as COUNTERSIGN_TOKEN, or as `Authorization: Bearer …`. To take it back: `{revoke}`"));
+    screen.note(&format!(
+        "Use it as COUNTERSIGN_TOKEN, or as `Authorization: Bearer …`. To take it back: `{revoke}`"
+    ));
     Ok(Exit::Done)
 }
 
@@ -82,13 +84,16 @@ fn table(tokens: &[Token], screen: Screen) -> Table {
 async fn revoke(contact: &Contact, id: &str) -> anyhow::Result<Exit> {
     let list = contact.invocation.command("token list");
     contact.operator.revoke_token(id).await.map_err(|problem| match problem.code.as_ref() {
-        "not_found" | "token_not_found" => Problem::new("not_found", format!("there is no token {id}"))
-            .hint(format!("`{list}` lists them.")),
+        "not_found" | "token_not_found" => {
+            Problem::new("not_found", format!("there is no token {id}")).hint(format!("`{list}` lists them."))
+        }
         _ => problem,
     })?;
     match contact.screen.format {
         Format::Json => contact.screen.print_json(&json!({ "tokenId": id, "revoked": true }))?,
-        Format::Text => contact.screen.note(&format!("{} is revoked and is refused from now on.", shown::line(id))),
+        Format::Text => {
+            contact.screen.note(&format!("{} is revoked and is refused from now on.", shown::line(id)))
+        }
     }
     Ok(Exit::Done)
 }

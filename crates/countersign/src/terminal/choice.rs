@@ -18,7 +18,9 @@ pub(super) async fn approval(remember: Remember, keyboard: &mut Keyboard, screen
         match keyboard.line().await.as_deref() {
             None | Some("q") => return Reply::Leave,
             Some("a") => return Reply::Answer(yes(Some(Remember::Call), None)),
-            Some("s") if remember == Remember::Session => return Reply::Answer(yes(Some(Remember::Session), None)),
+            Some("s") if remember == Remember::Session => {
+                return Reply::Answer(yes(Some(Remember::Session), None));
+            }
             Some("d") => return Reply::Answer(no(reason(keyboard, screen).await)),
             Some(_) => screen.note("Type one of the letters and press Enter."),
         }

@@ -55,7 +55,10 @@ pub(super) enum State {
     /// A decision is on its way.
     Sending,
     /// It ended, like this.
-    Decided { words: String, at: Timestamp },
+    Decided {
+        words: String,
+        at: Timestamp,
+    },
 }
 
 /// A question on the screen.
@@ -295,7 +298,9 @@ impl Model {
         let form = !report::authorises(&question);
         let complaint = match (key, remember) {
             _ if !read => "There is more to read: PgDn to its end first.",
-            (_, Remember::Session) if form || question.kind == PendingKind::Form => "This cannot be remembered.",
+            (_, Remember::Session) if form || question.kind == PendingKind::Form => {
+                "This cannot be remembered."
+            }
             (_, Remember::Session) if most_remembered(&question) == Remember::Call => {
                 "Each call of this tool is asked about; approve this one with a."
             }
@@ -338,7 +343,10 @@ impl Model {
     fn open_form(&mut self, id: String, question: &Pending) {
         match question.schema.as_ref().and_then(Filling::of) {
             Some(filling) => self.mode = Mode::Form { id, filling },
-            None => self.said = format!("This form cannot be asked for here: countersign approve {id} --data '{{…}}'"),
+            None => {
+                self.said =
+                    format!("This form cannot be asked for here: countersign approve {id} --data '{{…}}'")
+            }
         }
     }
 
@@ -378,7 +386,8 @@ impl Model {
 
     /// A decision that was not taken: the question is as open as before.
     fn reopen(&mut self, id: &str, problem: &Problem) {
-        if let Some(item) = self.items.iter_mut().find(|item| item.id() == id && item.state == State::Sending) {
+        if let Some(item) = self.items.iter_mut().find(|item| item.id() == id && item.state == State::Sending)
+        {
             item.state = State::Open;
         }
         let hint = problem.hint.as_deref().map(|hint| format!(" {hint}")).unwrap_or_default();

@@ -26,7 +26,9 @@ impl Line {
             Key::Char(c) => self.push(c),
             Key::Backspace => drop(self.text.pop()),
             // What was pasted is one line here, whatever it was elsewhere.
-            Key::Paste(text) => text.chars().map(|c| if c == '\n' { ' ' } else { c }).for_each(|c| self.push(c)),
+            Key::Paste(text) => {
+                text.chars().map(|c| if c == '\n' { ' ' } else { c }).for_each(|c| self.push(c))
+            }
             _ => {}
         }
     }

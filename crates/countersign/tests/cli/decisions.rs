@@ -47,7 +47,9 @@ fn approve_runs_it_once_and_the_timeline_tells_the_story(shell: &Shell) {
     let told = shell.json(&["executions", &execution]);
     assert_eq!((&told["status"], told["journal"].as_array().unwrap().len()), (&json!("succeeded"), 7));
     shell.run(&["--demo", "approve", &elicitation]).printed(&["\"deleted\": true"]);
-    shell.run(&["--demo", "deny", &elicitation]).failed(1, &["decided already: approved by admin.token (tok_"]);
+    shell
+        .run(&["--demo", "deny", &elicitation])
+        .failed(1, &["decided already: approved by admin.token (tok_"]);
 }
 
 fn deny_runs_nothing_and_tells_the_caller_why(shell: &Shell) {
@@ -94,7 +96,9 @@ fn a_remembered_approval_is_shown_and_can_be_forgotten(shell: &Shell) {
     shell.run(&["grants", "clear", "grant_00000000000000000000000000000000"]).failed(1, &["grants list"]);
     shell.run(&["grants", "clear", &grant]).failed(0, &["forgotten"]);
     let (_, elicitation) = shell.paused("notes.delete", r#"{"id":2}"#);
-    shell.run(&["--demo", "approve", &elicitation, "--remember", "session"]).failed(1, &["run without asking"]);
+    shell
+        .run(&["--demo", "approve", &elicitation, "--remember", "session"])
+        .failed(1, &["run without asking"]);
     shell.run(&["grants", "clear"]).failed(0, &["Nothing is remembered in ses_local any more"]);
     shell.paused("notes.delete", r#"{"id":3}"#);
 }
@@ -110,7 +114,9 @@ fn several_questions_of_one_script_are_decided_one_by_one(shell: &Shell) {
     let open: Vec<&str> =
         paused["pending"].as_array().unwrap().iter().map(|p| p["elicitationId"].as_str().unwrap()).collect();
     assert_eq!(open.len(), 2, "{paused}");
-    shell.run(&["--demo", "approve", execution]).failed(1, &["waits for 2 decisions", open[0], open[1], "inbox"]);
+    shell
+        .run(&["--demo", "approve", execution])
+        .failed(1, &["waits for 2 decisions", open[0], open[1], "inbox"]);
     shell.run(&["--demo", "approve", open[1]]).failed(0, &["Approved. bank.pay", "waits for a person"]);
     let done = shell.json(&["--demo", "deny", open[0]]);
     assert_eq!(done["value"], json!(["denied", "bob"]), "{done}");

@@ -41,7 +41,9 @@ fn an_agents_token_calls_and_never_decides() {
     for words in [&["approve", id][..], &["deny", id]] {
         as_bearer(&shell, &agent, words).failed(1, &["may not decide"]);
     }
-    for words in [&["audit", "tail"][..], &["token", "list"], &["token", "create", "--role", "admin", "--name", "x"]] {
+    for words in
+        [&["audit", "tail"][..], &["token", "list"], &["token", "create", "--role", "admin", "--name", "x"]]
+    {
         assert_eq!(as_bearer(&shell, &agent, words).status, 1, "{words:?}");
     }
     assert_eq!(shell.json(&["executions", result["executionId"].as_str().unwrap()])["status"], "paused");
@@ -72,7 +74,9 @@ fn a_revoked_token_is_refused_at_once() {
     shell.run(&["token", "revoke", id]).failed(0, &["revoked"]);
     as_bearer(&shell, &agent, &["tools"]).failed(1, &["revoked", "COUNTERSIGN_TOKEN"]);
     shell.run(&["token", "list"]).printed(&["admin.token", "agent.token", "good", "revoked"]);
-    shell.run(&["token", "revoke", "tok_00000000000000000000000000000000"]).failed(1, &["no token", "token list"]);
+    shell
+        .run(&["token", "revoke", "tok_00000000000000000000000000000000"])
+        .failed(1, &["no token", "token list"]);
     shell.run(&["token", "create", "--role", "king", "--name", "x"]).failed(2, &["approver"]);
     shell.run(&["token", "create", "--role", "agent", "--name", ""]).failed(1, &["name"]);
 }
@@ -95,13 +99,16 @@ fn a_server_that_is_not_there_is_named() {
         let mut command = shell.command(words);
         Ran::of(command.env("COUNTERSIGN_URL", "http://127.0.0.1:1").env("COUNTERSIGN_TOKEN", "x"))
     };
-    for words in [&["inbox"][..], &["tools"], &["call", "echo.say"], &["approve", &format!("eli_{:032}", 0)]] {
-        away(words).failed(1, &["no server answers at http://127.0.0.1:1", "countersign serve", "COUNTERSIGN_URL"]);
+    for words in [&["inbox"][..], &["tools"], &["call", "echo.say"], &["approve", &format!("eli_{:032}", 0)]]
+    {
+        away(words)
+            .failed(1, &["no server answers at http://127.0.0.1:1", "countersign serve", "COUNTERSIGN_URL"]);
     }
     let ran = away(&["doctor"]);
     assert!(ran.status == 1 && ran.out.contains("no server answers"), "{ran:?}");
     let mut command = shell.command(&["inbox"]);
-    Ran::of(command.env("COUNTERSIGN_URL", "http://127.0.0.1:1")).failed(1, &["no token", "COUNTERSIGN_TOKEN"]);
+    Ran::of(command.env("COUNTERSIGN_URL", "http://127.0.0.1:1"))
+        .failed(1, &["no token", "COUNTERSIGN_TOKEN"]);
     let mut command = shell.command(&["inbox"]);
     Ran::of(command.env("COUNTERSIGN_URL", "gate").env("COUNTERSIGN_TOKEN", "x")).failed(2, &["no address"]);
 }
@@ -148,7 +155,10 @@ fn a_token_that_others_may_read_is_noticed() {
 #[test]
 fn lists_of_any_length_are_whole() {
     let shell = Shell::served();
-    shell.write("many.ts", "for (let i = 0; i < 205; i++) tools.bank.pay({ to: 'ann', amount: i + 1 }); await sleep(600000);");
+    shell.write(
+        "many.ts",
+        "for (let i = 0; i < 205; i++) tools.bank.pay({ to: 'ann', amount: i + 1 }); await sleep(600000);",
+    );
     let begun = shell.json(&["run", "many.ts", "--no-wait"]);
     assert_eq!(begun["status"], "paused", "{begun}");
     let deadline = std::time::Instant::now() + std::time::Duration::from_secs(20);

@@ -77,7 +77,8 @@ impl Shell {
         // Nobody reads its log; a full pipe would stop it.
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
         let mut said = String::new();
-        std::io::BufRead::read_line(&mut std::io::BufReader::new(child.stdout.take().unwrap()), &mut said).unwrap();
+        std::io::BufRead::read_line(&mut std::io::BufReader::new(child.stdout.take().unwrap()), &mut said)
+            .unwrap();
         let url = said.split_whitespace().find(|word| word.starts_with("http://127.0.0.1:"));
         self.url = url.unwrap_or_else(|| panic!("no address in {said:?}")).to_owned();
         self.server = Some(Process(child));

@@ -103,7 +103,8 @@ pub(crate) fn ready(home: &Path) -> String {
     until("the server is ready", || {
         let record: Value = serde_json::from_str(&fs::read_to_string(record(home)).ok()?).ok()?;
         let url = record["url"].as_str()?.to_owned();
-        let answers = http("GET", &format!("{url}/readyz"), "", None).is_some_and(|(status, _)| status == 200);
+        let answers =
+            http("GET", &format!("{url}/readyz"), "", None).is_some_and(|(status, _)| status == 200);
         answers.then_some(url)
     })
 }

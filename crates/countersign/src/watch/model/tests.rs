@@ -2,9 +2,7 @@
 
 use serde_json::json;
 
-use super::super::fixture::{
-    NOW, asked, denied_by_ann, each_call, form, later, showing, showing_on, typed,
-};
+use super::super::fixture::{NOW, asked, denied_by_ann, each_call, form, later, showing, showing_on, typed};
 use super::*;
 use crate::exit::Problem;
 

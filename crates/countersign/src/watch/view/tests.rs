@@ -25,7 +25,11 @@ fn nothing_waits() {
 #[test]
 fn three_questions_one_of_them_decided_elsewhere() {
     let mut model = showing(vec![asked(1, json!({ "id": 1 })), each_call(250), form(3)]);
-    model.decided(&format!("eli_{:032x}", 250), &report::told_decision(&denied_by_ann(), &Names::default()), NOW);
+    model.decided(
+        &format!("eli_{:032x}", 250),
+        &report::told_decision(&denied_by_ann(), &Names::default()),
+        NOW,
+    );
     insta::assert_snapshot!(screen(&model));
 }
 
