@@ -163,7 +163,8 @@ mod tests {
     fn no_row_is_wider_than_the_pane_and_none_of_the_text_is_lost() {
         let warned = text_rows("\u{202e}", 20);
         assert!(warned.iter().all(|row| Span::raw(row.text.as_str()).width() <= 20), "{warned:?}");
-        for text in ["plain words", "日本語の引数", "e\u{301}\u{301}\u{301}\u{301}\u{301}\u{301}\u{301}", ""] {
+        for text in ["plain words", "日本語の引数", "e\u{301}\u{301}\u{301}\u{301}\u{301}\u{301}\u{301}", ""]
+        {
             let rows = text_rows(text, 5);
             assert!(rows.iter().all(|row| Span::raw(row.text.as_str()).width() <= 5), "{rows:?}");
             assert_eq!(rows.iter().map(|row| row.text.as_str()).collect::<String>(), text);

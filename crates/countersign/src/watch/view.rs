@@ -14,11 +14,11 @@ use ratatui::widgets::{Clear, Paragraph, Scrollbar, ScrollbarOrientation, Scroll
 use super::coloured;
 use super::model::{Item, Link, Mode, Model, State};
 use super::page::PageRow;
+use crate::report;
 use crate::screen::Paint;
 use crate::shown::{RowKind, line};
 use crate::span::{moment, span};
 use crate::terminal::most_remembered;
-use crate::report;
 
 /// The part of the screen that the list may take.
 const LIST_PART: u16 = 3;
@@ -96,7 +96,8 @@ fn title(frame: &mut Frame<'_>, area: Rect, model: &Model, paint: Paint) {
     let used = Span::raw(&left).width() + right.iter().map(Span::width).sum::<usize>();
     let gap = " ".repeat(usize::from(area.width).saturating_sub(used));
     let [link, url] = right;
-    frame.render_widget(Paragraph::new(Line::from(vec![left.into(), gap.into(), link, url])).style(bar), area);
+    frame
+        .render_widget(Paragraph::new(Line::from(vec![left.into(), gap.into(), link, url])).style(bar), area);
 }
 
 fn list(frame: &mut Frame<'_>, area: Rect, model: &Model, paint: Paint, now: Timestamp) {
@@ -111,8 +112,7 @@ fn list(frame: &mut Frame<'_>, area: Rect, model: &Model, paint: Paint, now: Tim
     let first = at.saturating_sub(height.saturating_sub(1));
     let width = model.items.iter().map(|item| item.question().tool_path.len()).max().unwrap_or(0).min(32);
     let rows = model.items.iter().enumerate().skip(first).take(height);
-    let lines: Vec<Line<'_>> =
-        rows.map(|(no, item)| row(item, no == at, width, paint, now)).collect();
+    let lines: Vec<Line<'_>> = rows.map(|(no, item)| row(item, no == at, width, paint, now)).collect();
     frame.render_widget(Paragraph::new(lines), area);
 }
 
@@ -158,7 +158,10 @@ fn head(frame: &mut Frame<'_>, area: Rect, model: &Model, paint: Paint, now: Tim
         Span::styled(line(&question.tool_path), Style::new().add_modifier(Modifier::BOLD)),
         Span::raw(format!(" {wants}")),
         Span::styled(format!("  expires in {}", span(left)), hurry),
-        Span::styled(format!("  for {} in {}", model.names.of(&item.asked.requester), line(&item.asked.session_id)), dim()),
+        Span::styled(
+            format!("  for {} in {}", model.names.of(&item.asked.requester), line(&item.asked.session_id)),
+            dim(),
+        ),
     ]);
     frame.render_widget(Paragraph::new(vec![rule, facts]), area);
 }
@@ -210,7 +213,11 @@ fn unread(model: &Model) -> String {
 fn keys(frame: &mut Frame<'_>, area: Rect, model: &Model, paint: Paint) {
     let strong = Style::new().add_modifier(Modifier::BOLD);
     let prompt = |asks: String, written: &str| {
-        Line::from(vec![Span::styled(asks, strong), Span::raw(format!(" {}", tail(written, 40))), Span::raw("▏")])
+        Line::from(vec![
+            Span::styled(asks, strong),
+            Span::raw(format!(" {}", tail(written, 40))),
+            Span::raw("▏"),
+        ])
     };
     let words = match &model.mode {
         Mode::Reason { line, .. } => {
@@ -268,7 +275,9 @@ fn help(frame: &mut Frame<'_>, paint: Paint) {
     }));
     lines.push(Line::raw(""));
     lines.push(Line::raw("What is longer than the screen can be approved once you have read it to its end."));
-    lines.push(Line::raw("Text behind │ is the tool's or the agent's, never ours. ⟦…⟧ stands for what cannot be seen."));
+    lines.push(Line::raw(
+        "Text behind │ is the tool's or the agent's, never ours. ⟦…⟧ stands for what cannot be seen.",
+    ));
     let area = frame.area();
     frame.render_widget(Clear, area);
     frame.render_widget(Paragraph::new(lines).wrap(Wrap { trim: false }), area);

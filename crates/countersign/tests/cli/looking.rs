@@ -119,7 +119,13 @@ fn the_doctor_says_what_is_there_and_what_is_wrong() {
     shell.run(&["doctor"]).printed(&["built-in defaults", "not there yet", "there are none"]);
     assert!(!shell.data().exists());
     shell.paused("bank.pay", r#"{"to":"ann","amount":5}"#);
-    shell.run(&["--demo", "doctor"]).printed(&["schema version", "none runs", "1 waiting", "unbroken", "9 tools"]);
+    shell.run(&["--demo", "doctor"]).printed(&[
+        "schema version",
+        "none runs",
+        "1 waiting",
+        "unbroken",
+        "9 tools",
+    ]);
     shell.write("countersign.toml", "lissten = 1\n");
     let ran = shell.run(&["doctor"]);
     assert_eq!(ran.status, 1);
