@@ -238,3 +238,38 @@ impl Followers {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use countersign_sdk::LogLevel;
+
+    use super::*;
+
+    fn line(n: usize) -> LogLine {
+        LogLine { level: LogLevel::Info, message: n.to_string() }
+    }
+
+    #[test]
+    fn a_slow_follower_misses_lines_and_holds_nobody_up() {
+        let (followers, id) = (Followers::default(), ExecutionId::from_random([1; 16]));
+        let (number, mut heard) = followers.join(id);
+        for n in 0..FOLLOWER_BACKLOG + 10 {
+            followers.tell(id, &Told::Log(line(n)));
+        }
+        let count = std::iter::from_fn(|| heard.try_recv().ok()).count();
+        assert_eq!(count, FOLLOWER_BACKLOG);
+        followers.leave(id, number);
+        assert!(followers.locked().of.is_empty(), "who left is forgotten");
+    }
+
+    #[test]
+    fn a_script_that_is_replayed_is_not_heard_twice() {
+        let (followers, id) = (Followers::default(), ExecutionId::from_random([1; 16]));
+        let (_, mut heard) = followers.join(id);
+        for nth in [1, 2, 1, 2, 3] {
+            followers.tell_script_line(id, nth, &line(nth));
+        }
+        let heard: Vec<Told> = std::iter::from_fn(|| heard.try_recv().ok()).collect();
+        assert_eq!(heard, [1, 2, 3].map(|n| Told::Log(line(n))));
+    }
+}

@@ -74,7 +74,15 @@ fn connection(
     stream: TcpStream,
     peer: SocketAddr,
     router: Router,
-) -> http1::Connection<TokioIo<TcpStream>, impl hyper::service::Service<hyper::Request<Incoming>, Response = axum::response::Response, Error = Infallible, Future: Send>> {
+) -> http1::Connection<
+    TokioIo<TcpStream>,
+    impl hyper::service::Service<
+        hyper::Request<Incoming>,
+        Response = axum::response::Response,
+        Error = Infallible,
+        Future: Send,
+    >,
+> {
     let service = service_fn(move |request: hyper::Request<Incoming>| {
         let mut request: Request = request.map(Body::new);
         request.extensions_mut().insert(Peer(peer.ip()));

@@ -4,7 +4,7 @@
 
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use countersign_kernel::ports::StoreError;
+use countersign_kernel::ports::{ScriptFault, StoreError};
 use countersign_kernel::{
     CallError, CancelError, DecideError, GatewayError, SessionError, SettleError, TokenError,
 };
@@ -65,7 +65,8 @@ impl IntoResponse for Refusal {
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
         headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
         if self.status == StatusCode::UNAUTHORIZED {
-            headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer realm=\"countersign\""));
+            headers
+                .insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer realm=\"countersign\""));
         }
         response
     }
@@ -77,16 +78,19 @@ impl From<GatewayError> for Refusal {
             GatewayError::Store(StoreError::BadCursor) => 400,
             GatewayError::Store(StoreError::TokenRevoked(_)) => 403,
             GatewayError::Store(StoreError::TooManyPending { .. }) => 429,
-            GatewayError::Store(_) | GatewayError::NoEntropy | GatewayError::Sandbox(_) | GatewayError::Closed => 503,
+            GatewayError::Store(_)
+            | GatewayError::NoEntropy
+            | GatewayError::Sandbox(_)
+            | GatewayError::Closed => 503,
             GatewayError::Journal(_) => 500,
         };
         if status >= 500 {
             tracing::error!(code = error.code(), cause = ?error, "a request could not be served");
         }
         let detail = match &error {
-            GatewayError::Store(store @ (StoreError::BadCursor | StoreError::TooManyPending { .. } | StoreError::Overloaded)) => {
-                store.to_string()
-            }
+            GatewayError::Store(
+                store @ (StoreError::BadCursor | StoreError::TooManyPending { .. } | StoreError::Overloaded),
+            ) => store.to_string(),
             other => other.to_string(),
         };
         Self::new(status, error.code(), detail)
@@ -102,6 +106,11 @@ impl From<CallError> for Refusal {
             CallError::Namespace { inside, .. } => Self::new(404, code, detail).with("inside", json!(inside)),
             CallError::InvalidInput { violations: found } => {
                 Self::new(422, code, detail).with("violations", violations(&found))
+            }
+            CallError::Script(ScriptFault::Invalid { message, line, column }) => {
+                let place =
+                    Self::new(422, code, detail).with("line", json!(line)).with("column", json!(column));
+                place.with("problem", json!(message))
             }
             CallError::OutOfBounds(_) | CallError::Script(_) => Self::new(422, code, detail),
             CallError::NoScripts => Self::new(501, code, detail),

@@ -249,7 +249,8 @@ pub(crate) fn standing(db: &Connection) -> Result<Standing, Fault> {
         one(db, sql, [rows::status_letter(status)], |row| count(row.get(0)?))
     };
     Ok(Standing {
-        recorded: one(db, "SELECT ifnull(max(seq), 0) FROM audit", [], |row| count(row.get(0)?))?.unwrap_or(0),
+        recorded: one(db, "SELECT ifnull(max(seq), 0) FROM audit", [], |row| count(row.get(0)?))?
+            .unwrap_or(0),
         open: one(db, "SELECT count(*) FROM open_elicitations", [], |row| count(row.get(0)?))?.unwrap_or(0),
         waiting: of(Status::Waiting)?.unwrap_or(0),
         running: of(Status::Running)?.unwrap_or(0),

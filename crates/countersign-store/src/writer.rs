@@ -18,6 +18,8 @@ use crate::apply::{Head, Statements, lasting};
 use crate::fault::{Closed, Fault, StillFailing, TransactionFailed, damage, is_damage};
 use crate::staged::Staged;
 
+/// Transactions committed, each one wait for the medium. The name is stable: dashboards rely on it.
+const COMMITS: &str = "countersign_store_commits_total";
 /// The most changes that share a transaction: enough to make the `fsync` cheap, few enough to answer the first soon.
 const BATCH: usize = 512;
 /// How often a medium that failed is tried again while nobody writes.
@@ -287,6 +289,7 @@ impl<'c> Thread<'c> {
             tracing::info!("the store writes again");
         }
         self.shared.commits.fetch_add(u64::from(written > 0), Ordering::Relaxed);
+        metrics::counter!(COMMITS).increment(u64::from(written > 0));
         self.shared.commands.fetch_add(written, Ordering::Relaxed);
         for (command, outcome) in batch.into_iter().zip(outcomes) {
             match (command.answer, outcome) {

@@ -139,7 +139,9 @@ impl Store for MemoryStore {
 
     async fn standing(&self) -> Result<Standing, StoreError> {
         let state = self.state();
-        let of = |status: Status| state.executions.values().filter(|found| found.row.status == status).count() as u64;
+        let of = |status: Status| {
+            state.executions.values().filter(|found| found.row.status == status).count() as u64
+        };
         Ok(Standing {
             recorded: state.audit.len() as u64,
             open: state.open.len() as u64,

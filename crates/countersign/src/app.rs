@@ -7,14 +7,14 @@ use clap::Parser as _;
 use countersign_sdk::Plugin;
 use tracing_subscriber::EnvFilter;
 
-use crate::args::{Cli, Command, LogFormat};
+use crate::args::{Cli, Command, LogFormat, Shared};
 use crate::commands::{self, Given};
 use crate::config::{Config, Environment};
 use crate::exit::{Exit, Problem};
 use crate::invocation::Invocation;
 use crate::local::Setup;
 use crate::screen::{Format, Screen};
-use crate::{demo, shown, wire};
+use crate::{demo, shown};
 
 /// The word that makes this program the child in which a script runs. Nobody types it.
 pub(crate) const SANDBOX_WORKER: &str = "sandbox-worker";
@@ -46,7 +46,7 @@ impl App {
         if words.get(1).is_some_and(|word| word == SANDBOX_WORKER) {
             return countersign_sandbox::worker_main();
         }
-        let cli = match Cli::try_parse_from(&words) {
+        let mut cli = match Cli::try_parse_from(&words) {
             Ok(cli) => cli,
             Err(error) => {
                 // Help and version are errors to clap, but not to anybody else. That printing failed has no reader.
@@ -55,6 +55,9 @@ impl App {
             }
         };
         let environment = Environment::of_process();
+        if matches!(cli.command, Command::Demo) {
+            play(&mut cli.shared, &environment);
+        }
         let format = if cli.shared.json { Format::Json } else { Format::Text };
         let screen = Screen::of_process(format, &environment);
         let invocation = Invocation::of(&words, &cli.shared);
@@ -75,6 +78,8 @@ impl App {
             _ => ("warn", LogFormat::Text),
         };
         log_to_stderr(&environment, level, format)?;
+        // One TLS library for every client of this process. A program that embeds this one may have chosen its own.
+        let _ = rustls::crypto::ring::default_provider().install_default();
         let config = Config::load(&cli.shared, &environment);
         let setup = config.map(|config| {
             let mut plugins = self.plugins;
@@ -85,6 +90,15 @@ impl App {
         });
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
         runtime.block_on(commands::run(cli.command, Given { setup, environment, screen, invocation }))
+    }
+}
+
+/// The demo has its tools without being told, and a folder of its own unless it is told which: what it leaves waiting is
+/// nobody's business elsewhere.
+fn play(shared: &mut Shared, environment: &Environment) {
+    shared.demo = true;
+    if shared.data_dir.is_none() && environment.path("COUNTERSIGN_DATA_DIR").is_none() {
+        shared.data_dir = Config::load(shared, environment).ok().map(|config| config.data_dir.join("demo"));
     }
 }
 
@@ -119,7 +133,7 @@ fn tell(error: &anyhow::Error, screen: Screen) -> Exit {
     if let Some(hint) = &problem.hint {
         screen.note(&format!("{} {}", screen.err.bold("hint:"), visible(hint)));
     }
-    if screen.format == Format::Json && screen.print_json(&wire::problem(problem)).is_err() {
+    if screen.format == Format::Json && screen.print_json(&problem.to_json()).is_err() {
         return Exit::Failed;
     }
     problem.exit

@@ -3,8 +3,9 @@
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use countersign_core::execution::Status;
+use clap_complete::Shell;
 use countersign_sdk::Remember;
+use countersign_server::wire::Status;
 
 use crate::commands::mcp::McpArgs;
 
@@ -13,13 +14,14 @@ Examples:
   countersign --demo tools                                   what can be called
   countersign --demo call notes.add '{\"title\":\"Milk\"}'       reading and adding flow through
   countersign --demo call notes.delete '{\"id\":1}'            asks you first, here or from another shell:
-  countersign inbox                                          what waits for a person
+  countersign inbox --watch                                  what waits for a person, live, with keys to decide
   countersign --demo approve eli_…                           let it run, once, with exactly what you saw
   countersign --demo run tidy.ts                             a script of many calls; asks you for each that needs it
   countersign executions exec_…                              what happened, step by step
 
 Exit status: 0 done (also: waits for a person), 1 failed, 2 usage, 3 denied, cancelled or expired.
-One process at a time works on a data folder; what waits for a person is kept there and survives a crash.
+Commands use the server that runs for the data folder, or the one at COUNTERSIGN_URL (with COUNTERSIGN_TOKEN). Where none
+runs they serve themselves for as long as they take. What waits for a person is kept in the data folder and survives a crash.
 Environment: COUNTERSIGN_CONFIG and COUNTERSIGN_DATA_DIR like the flags, COUNTERSIGN_APPROVALS_EXPIRES and so on like the
 keys of countersign.toml, COUNTERSIGN_LOG=debug for more on standard error, NO_COLOR.";
 
@@ -55,14 +57,17 @@ pub(crate) struct Shared {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
+    /// See it at work: a server with tools to play with, and a scripted agent that uses them
+    #[command(after_help = DEMO_EXAMPLES)]
+    Demo,
     /// Serve agents and people: REST, MCP, and what waits
     Serve(ServeArgs),
     /// Call one tool; where it needs a person, ask at this terminal
     Call(CallArgs),
     /// Run a script that calls tools; where one needs a person, ask at this terminal
     Run(RunArgs),
-    /// Show what waits for a person
-    Inbox,
+    /// Show what waits for a person, or with --watch see it come and decide with a key
+    Inbox(InboxArgs),
     /// Say yes to what waits, and see it run
     Approve(ApproveArgs),
     /// Say no to what waits
@@ -79,11 +84,141 @@ pub(crate) enum Command {
     /// Read or verify the record of everything that happened
     #[command(subcommand)]
     Audit(AuditCommand),
-    /// Say what is configured, and what is wrong
+    /// Show or forget approvals that are remembered for a session
+    #[command(subcommand)]
+    Grants(GrantsCommand),
+    /// Make, list or revoke tokens: who may talk to the server, and as what
+    #[command(subcommand)]
+    Token(TokenCommand),
+    /// Print a link that logs you in to the console, once
+    Login,
+    /// Say what is configured, what is reachable, and what is wrong
     Doctor,
     /// Speak MCP on standard input and output, through the server of the data folder or a remote one
     Mcp(McpArgs),
+    /// Print what makes your shell complete these commands
+    #[command(after_help = COMPLETIONS_EXAMPLES)]
+    Completions {
+        /// The shell
+        shell: Shell,
+    },
 }
+
+const COMPLETIONS_EXAMPLES: &str = "\
+Examples:
+  countersign completions bash > ~/.local/share/bash-completion/completions/countersign
+  countersign completions zsh > ~/.zfunc/_countersign          with `fpath+=~/.zfunc` before `compinit`
+  countersign completions fish > ~/.config/fish/completions/countersign.fish";
+
+const INBOX_EXAMPLES: &str = "\
+Examples:
+  countersign inbox                          every question whole, and how to decide it
+  countersign inbox --watch                  a full screen that is live; decide with a key
+  countersign inbox --json                   one document: { \"items\": [ … ] }
+
+Keys of --watch:
+  j k, arrows   choose                       a   approve this one call
+  PgUp PgDn     read the arguments           s   approve for the session, where that is allowed
+  ?             help                         d   deny, with a reason
+  q             quit                         Enter  fill in a form
+Arguments longer than the screen can be approved once you have read them to their end.";
+
+#[derive(Debug, Args)]
+#[command(after_help = INBOX_EXAMPLES)]
+pub(crate) struct InboxArgs {
+    /// A full-screen view that is live: decide with a key
+    #[arg(long, short = 'w')]
+    pub(crate) watch: bool,
+}
+
+const GRANTS_EXAMPLES: &str = "\
+Examples:
+  countersign grants list                               what runs without asking in the session of `call` and `run`
+  countersign grants list --session ses_…               in another session
+  countersign grants clear                              ask again, for everything there
+  countersign grants clear grant_…                      ask again, for this one";
+
+#[derive(Debug, Subcommand)]
+#[command(after_help = GRANTS_EXAMPLES)]
+pub(crate) enum GrantsCommand {
+    /// Show what is remembered
+    List(GrantsScope),
+    /// Forget what is remembered: later calls ask again
+    Clear {
+        /// Only this one
+        id: Option<String>,
+        #[command(flatten)]
+        scope: GrantsScope,
+    },
+}
+
+/// Whose remembered approvals.
+#[derive(Debug, Args)]
+pub(crate) struct GrantsScope {
+    /// The session
+    #[arg(long, value_name = "ID", default_value = "ses_local")]
+    pub(crate) session: String,
+}
+
+const TOKEN_EXAMPLES: &str = "\
+Examples:
+  countersign token create --role agent --name ci             prints the secret, once, alone on standard output
+  export COUNTERSIGN_TOKEN=$(countersign token create --role approver --name ann)
+  countersign token list
+  countersign token revoke tok_…
+
+An agent calls and waits, and never decides. An approver decides. An admin does all. A service calls only tools that allow
+service accounts. The first start makes admin.token and agent.token in the data folder; commands use them by themselves.";
+
+#[derive(Debug, Subcommand)]
+#[command(after_help = TOKEN_EXAMPLES)]
+pub(crate) enum TokenCommand {
+    /// Make a token; its secret is shown once
+    Create {
+        /// What it may do
+        #[arg(long, value_name = "agent|approver|admin|service")]
+        role: RoleArg,
+        /// What people call it
+        #[arg(long, value_name = "NAME")]
+        name: String,
+    },
+    /// Show all tokens; no secrets
+    List,
+    /// Refuse a token from now on
+    Revoke {
+        /// The token (tok_…)
+        id: String,
+    },
+}
+
+/// The roles, under the names that clients see.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum RoleArg {
+    /// Calls and waits
+    Agent,
+    /// Decides
+    Approver,
+    /// Does all
+    Admin,
+    /// Calls what allows service accounts
+    Service,
+}
+
+impl std::fmt::Display for RoleArg {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Agent => "agent",
+            Self::Approver => "approver",
+            Self::Admin => "admin",
+            Self::Service => "service",
+        })
+    }
+}
+
+const DEMO_EXAMPLES: &str = "\
+Nothing needs to be configured. The agent adds a note, wants to delete it and to pay somebody; each waits for you, at this
+terminal or from another one: `countersign --data-dir DATA/demo inbox --watch`. The demo keeps its data in a folder of its own,
+`demo` inside the data folder, unless you say where with --data-dir.";
 
 const SERVE_EXAMPLES: &str = "\
 Examples:
@@ -175,7 +310,7 @@ Examples:
   countersign --demo approve eli_… --remember call --comment 'checked with Ann'
   countersign --demo approve eli_… --data '{\"warehouseId\":\"WH-7\"}'
 
-The call runs in this process, so its tool must be here: add --demo for a demo tool.";
+The call runs in the server. Where none runs it runs in this process, so its tool must be here: add --demo for a demo tool.";
 
 #[derive(Debug, Args)]
 #[command(after_help = APPROVE_EXAMPLES)]
@@ -305,6 +440,12 @@ pub(crate) struct ExplainArgs {
 pub(crate) enum AuditCommand {
     /// Follow the whole chain of records and say whether it is unbroken
     Verify,
+    /// Print every record as a line of JSON, in the text that was hashed
+    Export {
+        /// Only those after this number
+        #[arg(long, value_name = "NO", default_value_t = 0)]
+        after: u64,
+    },
     /// Show the newest records
     Tail {
         /// How many
@@ -356,7 +497,7 @@ impl From<StatusArg> for Status {
     fn from(arg: StatusArg) -> Self {
         match arg {
             StatusArg::Running => Self::Running,
-            StatusArg::Paused => Self::Waiting,
+            StatusArg::Paused => Self::Paused,
             StatusArg::InDoubt => Self::InDoubt,
             StatusArg::Succeeded => Self::Succeeded,
             StatusArg::Failed => Self::Failed,

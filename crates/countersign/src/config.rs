@@ -230,8 +230,12 @@ fn address(text: &str) -> Result<SocketAddr, String> {
 fn url(text: &str) -> Result<String, String> {
     let rest = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://"));
     match rest {
-        Some(rest) if !rest.is_empty() && !rest.contains(char::is_whitespace) => Ok(text.trim_end_matches('/').to_owned()),
-        _ => Err(format!("{text:?} is no address of a server; write something like \"https://gate.example.com\"")),
+        Some(rest) if !rest.is_empty() && !rest.contains(char::is_whitespace) => {
+            Ok(text.trim_end_matches('/').to_owned())
+        }
+        _ => Err(format!(
+            "{text:?} is no address of a server; write something like \"https://gate.example.com\""
+        )),
     }
 }
 
@@ -244,7 +248,9 @@ fn surface(text: &str) -> Result<Surface, String> {
         "both" => Ok(Surface::Both),
         "tools" => Ok(Surface::Tools),
         "script" => Ok(Surface::Script),
-        other => Err(format!("mcp.surface cannot be {other:?}; there are \"both\", \"tools\" and \"script\"")),
+        other => {
+            Err(format!("mcp.surface cannot be {other:?}; there are \"both\", \"tools\" and \"script\""))
+        }
     }
 }
 

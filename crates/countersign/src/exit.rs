@@ -1,7 +1,10 @@
 //! How a command ends: its exit status, and errors that say what to do next.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::process::ExitCode;
+
+use serde_json::{Map, Value, json};
 
 /// The exit status, as CONTRACT.md promises it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,16 +33,19 @@ impl From<Exit> for ExitCode {
 /// What a command could not do: a stable code, what happened, and what to do next.
 #[derive(Debug)]
 pub(crate) struct Problem {
-    pub(crate) code: &'static str,
+    pub(crate) code: Cow<'static, str>,
     pub(crate) message: String,
     pub(crate) hint: Option<String>,
     pub(crate) exit: Exit,
+    /// What else a server said of it: `decision`, `violations`, `pending`, …
+    pub(crate) more: Map<String, Value>,
 }
 
 impl Problem {
     /// Something failed.
-    pub(crate) fn new(code: &'static str, message: impl Into<String>) -> Self {
-        Self { code, message: message.into(), hint: None, exit: Exit::Failed }
+    pub(crate) fn new(code: impl Into<Cow<'static, str>>, message: impl Into<String>) -> Self {
+        let (code, message) = (code.into(), message.into());
+        Self { code, message, hint: None, exit: Exit::Failed, more: Map::new() }
     }
 
     /// The command line is wrong.
@@ -54,11 +60,17 @@ impl Problem {
         self
     }
 
-    /// Ends with another exit status.
+    /// Says it in other words.
     #[must_use]
-    pub(crate) fn exit(mut self, exit: Exit) -> Self {
-        self.exit = exit;
+    pub(crate) fn saying(mut self, message: impl Into<String>) -> Self {
+        self.message = message.into();
         self
+    }
+
+    /// The JSON that `--json` prints of it.
+    pub(crate) fn to_json(&self) -> Value {
+        let Self { code, message, hint, .. } = self;
+        json!({ "error": { "code": code, "message": message, "hint": hint } })
     }
 }
 

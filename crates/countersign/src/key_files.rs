@@ -51,7 +51,10 @@ pub(crate) fn seal_key(folder: &Path) -> anyhow::Result<[u8; KEY_BYTES]> {
     let path = folder.join(SEAL_KEY);
     match fs::read(&path) {
         Ok(bytes) => bytes.try_into().map_err(|_| {
-            anyhow::anyhow!("{} is damaged; delete it and start again: people will have to log in anew", path.display())
+            anyhow::anyhow!(
+                "{} is damaged; delete it and start again: people will have to log in anew",
+                path.display()
+            )
         }),
         Err(error) if error.kind() == ErrorKind::NotFound => {
             let bits = || SystemEntropy.bits().context("the system has no entropy for a key");
@@ -63,7 +66,13 @@ pub(crate) fn seal_key(folder: &Path) -> anyhow::Result<[u8; KEY_BYTES]> {
     }
 }
 
-async fn token(gateway: &Gateway, folder: &Path, name: &str, role: Role, none_known: bool) -> anyhow::Result<SecretString> {
+async fn token(
+    gateway: &Gateway,
+    folder: &Path,
+    name: &str,
+    role: Role,
+    none_known: bool,
+) -> anyhow::Result<SecretString> {
     if let Some(known) = read_token(folder, name)?.filter(|_| !none_known) {
         return Ok(known);
     }

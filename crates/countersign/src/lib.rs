@@ -17,14 +17,17 @@
 mod app;
 mod args;
 mod bridge;
+mod client;
 mod commands;
 mod config;
+mod contact;
 mod data_folder;
 mod demo;
 mod exit;
 mod invocation;
 mod key_files;
 mod local;
+mod names;
 mod progress;
 mod reach;
 mod report;
@@ -32,8 +35,9 @@ mod screen;
 mod serving;
 mod shown;
 mod span;
+mod table;
 mod terminal;
-mod wire;
+mod watch;
 
 pub use app::App;
 pub use countersign_sdk as sdk;

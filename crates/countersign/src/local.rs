@@ -1,19 +1,12 @@
-//! A gateway on the data folder, in this process, with its two local principals.
-//!
-//! The agent calls and never decides; the operator decides. Both are recorded under their own names.
+//! A gateway on the data folder, in this process.
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
 
 use anyhow::Context as _;
-use countersign_core::ids::ExecutionId;
-use countersign_kernel::{
-    Answer, BuildError, Caller, Decide, DecideError, ExecutionResult, Gateway, Patience, Receipt,
-    SessionError, Target,
-};
+use countersign_kernel::{BuildError, Gateway};
 use countersign_sandbox::{ChildHost, ChildOptions};
-use countersign_sdk::{Plugin, Principal, SessionId};
+use countersign_sdk::Plugin;
 
 use crate::app::SANDBOX_WORKER;
 use crate::config::Config;
@@ -22,13 +15,6 @@ use crate::exit::Problem;
 use crate::invocation::Invocation;
 use crate::screen::Screen;
 use crate::serving::Mode;
-
-/// How a decision made here is recorded.
-const CHANNEL: &str = "cli";
-/// How long handlers that were taken up from an earlier process may still run before they are left in doubt.
-const LAST_HANDLERS: Duration = Duration::from_secs(600);
-/// When to say that they are waited for.
-const SAY_SO_AFTER: Duration = Duration::from_secs(2);
 
 /// How many children a server keeps ready for scripts; a command keeps none, as most run no script.
 const WARM_CHILDREN: usize = 1;
@@ -41,32 +27,10 @@ pub(crate) struct Setup {
     pub(crate) invocation: Invocation,
 }
 
-/// A running gateway, who acts on it, and where to write.
-pub(crate) struct Local {
-    pub(crate) gateway: Gateway,
-    pub(crate) screen: Screen,
-    pub(crate) invocation: Invocation,
-    agent: Caller,
-    operator: Caller,
-}
-
 impl Setup {
     /// The paths of the tools that are here.
     pub(crate) fn paths(&self) -> Vec<String> {
         self.plugins.iter().flat_map(Plugin::tools).map(|tool| tool.definition().path.clone()).collect()
-    }
-
-    /// Does something with a gateway on an open folder. However that ends, handlers that run come to their end first:
-    /// leaving earlier would leave them in doubt.
-    pub(crate) async fn with_gateway<T>(
-        self,
-        folder: &DataFolder,
-        work: impl AsyncFnOnce(&Local) -> anyhow::Result<T>,
-    ) -> anyhow::Result<T> {
-        let local = self.start(folder).await?;
-        let result = work(&local).await;
-        local.close().await;
-        result
     }
 
     /// A gateway on an open folder. One that acts is refused where it would end what an earlier process left behind.
@@ -105,67 +69,6 @@ impl Setup {
                 .into());
         }
         Ok(())
-    }
-
-    async fn start(self, folder: &DataFolder) -> anyhow::Result<Local> {
-        let (screen, invocation) = (self.screen, self.invocation.clone());
-        Ok(Local {
-            gateway: self.gateway(folder, Mode::Private).await?,
-            screen,
-            invocation,
-            agent: Principal::agent("local-agent")?.into(),
-            operator: Principal::admin("local-operator")?.into(),
-        })
-    }
-}
-
-impl Local {
-    /// Who calls.
-    pub(crate) fn agent(&self) -> &Caller {
-        &self.agent
-    }
-
-    /// Who decides.
-    pub(crate) fn operator(&self) -> &Caller {
-        &self.operator
-    }
-
-    /// Opens the agent's session.
-    pub(crate) async fn open_session(&self, id: &str) -> anyhow::Result<SessionId> {
-        let id = SessionId::parse(id).map_err(|e| Problem::usage(format!("--session: {e}")))?;
-        match self.gateway.open_session(&self.agent, CHANNEL, Some(id)).await {
-            Ok(id) => Ok(id),
-            Err(e @ SessionError::Taken) => Err(Problem::new("session_taken", e.to_string())
-                .hint("Choose another name with --session.")
-                .into()),
-            Err(e) => Err(e.into()),
-        }
-    }
-
-    /// Takes the operator's decision.
-    pub(crate) async fn decide(
-        &self,
-        target: Target,
-        answer: Answer,
-        comment: Option<String>,
-    ) -> Result<Receipt, DecideError> {
-        let by = self.operator.clone();
-        self.gateway.decide(Decide { target, by, channel: CHANNEL.into(), answer, comment }).await
-    }
-
-    /// Waits until an execution ends, is in doubt, or asks anew.
-    pub(crate) async fn until_paused(&self, id: ExecutionId) -> anyhow::Result<ExecutionResult> {
-        let result = self.gateway.wait(id, Patience::UntilPaused).await?;
-        result.ok_or_else(|| Problem::new("not_found", format!("there is no execution {id}")).into())
-    }
-
-    async fn close(self) {
-        let closing = self.gateway.close(LAST_HANDLERS);
-        tokio::pin!(closing);
-        if tokio::time::timeout(SAY_SO_AFTER, &mut closing).await.is_err() {
-            self.screen.note("Waiting for a call that an earlier process left unfinished; stopping now would leave it in doubt.");
-            closing.await;
-        }
     }
 }
 

@@ -3,10 +3,11 @@
 use std::collections::HashSet;
 use std::time::Duration;
 
-use countersign_kernel::{CallSummary, ExecutionResult};
+use countersign_server::wire::{CallSummary, ExecutionResult, Status};
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::screen::{Audience, Format, Paint, Screen};
+use crate::shown;
 
 /// How often the spinner turns.
 const TURN: Duration = Duration::from_millis(80);
@@ -33,10 +34,10 @@ impl Progress {
                 self.say(&line(no, call, self.screen.err));
             }
         }
-        if result.status.is_final() || self.screen.audience != Audience::Person {
+        if ended(result.status) || self.screen.audience != Audience::Person {
             return;
         }
-        let running = result.calls.iter().filter(|call| !is_over(call)).map(|call| call.path.to_string());
+        let running = result.calls.iter().filter(|call| !is_over(call)).map(|call| shown::line(&call.path));
         let running: Vec<String> = running.collect();
         let words = if running.is_empty() { "computing".to_owned() } else { running.join(", ") };
         self.spinner.get_or_insert_with(spinner).set_message(words);
@@ -66,15 +67,19 @@ fn spinner() -> ProgressBar {
     spinner
 }
 
+fn ended(status: Status) -> bool {
+    matches!(status, Status::Succeeded | Status::Failed | Status::Cancelled)
+}
+
 fn is_over(call: &CallSummary) -> bool {
-    matches!(call.status, "succeeded" | "failed" | "in_doubt")
+    matches!(call.status.as_str(), "succeeded" | "failed" | "in_doubt")
 }
 
 fn line(no: usize, call: &CallSummary, paint: Paint) -> String {
-    let status = match call.status {
-        "succeeded" => paint.green(call.status),
-        "in_doubt" => paint.yellow(call.status),
+    let status = match call.status.as_str() {
+        done @ "succeeded" => paint.green(done),
+        doubt @ "in_doubt" => paint.yellow(doubt),
         other => paint.red(other),
     };
-    format!("{} {} {status}", paint.dim(&format!("call {no}")), call.path)
+    format!("{} {} {status}", paint.dim(&format!("call {no}")), shown::line(&call.path))
 }

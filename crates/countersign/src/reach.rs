@@ -15,6 +15,8 @@ use crate::serving::{Mode, Notice, Serving};
 const KNOCK: Duration = Duration::from_secs(2);
 /// How long handlers of a server of our own may run on before they are left in doubt.
 const LAST_HANDLERS: Duration = Duration::from_secs(600);
+/// How long one request waits for somebody to decide; then it is made again.
+pub(crate) const LONG_WAIT: Duration = Duration::from_secs(30);
 /// Any free port of this machine.
 const ANYWHERE: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
 
@@ -50,7 +52,9 @@ impl Reach {
         if let Some(url) = url {
             let of_file = |name: &str| match &token {
                 Some(token) => Ok(token.clone()),
-                None => read_token(&folder, name)?.ok_or_else(|| no_token(&url)),
+                // The tokens of this machine are for this machine's server: another would learn them.
+                None if is_local(&url) => read_token(&folder, name)?.ok_or_else(|| no_token(&url)),
+                None => Err(no_token(&url)),
             };
             let (agent, operator) = (of_file(AGENT_TOKEN)?, of_file(ADMIN_TOKEN)?);
             return Ok(Self { url, agent, operator, serving: None });
@@ -59,9 +63,13 @@ impl Reach {
             Need::Look => Mode::Look,
             Need::Act => Mode::Private,
         };
-        let serving = Serving::start(setup, ANYWHERE, mode).await?;
+        Ok(Self::of(Serving::start(setup, ANYWHERE, mode).await?))
+    }
+
+    /// A server of our own.
+    pub(crate) fn of(serving: Serving) -> Self {
         let (agent, operator) = (serving.tokens.agent.clone(), serving.tokens.admin.clone());
-        Ok(Self { url: serving.url.clone(), agent, operator, serving: Some(serving) })
+        Self { url: serving.url.clone(), agent, operator, serving: Some(serving) }
     }
 
     /// Whether the server is another process.
@@ -71,8 +79,13 @@ impl Reach {
 
     /// Lets what runs in a server of our own come to its end: leaving earlier would leave it in doubt.
     pub(crate) async fn leave(self) {
+        self.leave_within(LAST_HANDLERS).await;
+    }
+
+    /// The same, with a limit of one's own.
+    pub(crate) async fn leave_within(self, handlers: Duration) {
         if let Some(serving) = self.serving {
-            serving.stop(LAST_HANDLERS).await;
+            serving.stop(handlers).await;
         }
     }
 }
@@ -85,8 +98,37 @@ pub(crate) async fn running(folder: &std::path::Path) -> Option<String> {
     answer.status().is_success().then_some(notice.url)
 }
 
+fn is_local(url: &str) -> bool {
+    let host = reqwest::Url::parse(url).ok().and_then(|url| url.host_str().map(ToOwned::to_owned));
+    host.is_some_and(|host| {
+        let bare = host.trim_start_matches('[').trim_end_matches(']');
+        bare == "localhost" || bare.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback())
+    })
+}
+
 fn no_token(url: &str) -> anyhow::Error {
     Problem::new("no_token", format!("there is no token for {url}"))
         .hint("Set COUNTERSIGN_TOKEN, or run this where the server's data folder is.")
         .into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_local;
+
+    #[test]
+    fn the_tokens_of_this_machine_go_to_no_other() {
+        for local in ["http://127.0.0.1:7420", "http://localhost:1", "http://[::1]:1"] {
+            assert!(is_local(local), "{local}");
+        }
+        for other in [
+            "https://gate.example.com",
+            "http://10.0.0.1",
+            "http://localhost.example.com",
+            "http://127.0.0.1@evil.example",
+            "nonsense",
+        ] {
+            assert!(!is_local(other), "{other}");
+        }
+    }
 }

@@ -108,7 +108,8 @@ impl Serving {
             version: env!("CARGO_PKG_VERSION").to_owned(),
         };
         let (path, beside) = (folder.join(NOTICE), folder.join("server.json.new"));
-        let written = std::fs::write(&beside, serde_json::to_vec(&notice)?).and_then(|()| std::fs::rename(&beside, &path));
+        let written = std::fs::write(&beside, serde_json::to_vec(&notice)?)
+            .and_then(|()| std::fs::rename(&beside, &path));
         written.with_context(|| format!("{} cannot be written", path.display()))?;
         self.notice = Some(path);
         Ok(())
@@ -154,7 +155,9 @@ fn record_figures() -> anyhow::Result<PrometheusHandle> {
     use metrics_exporter_prometheus::Matcher;
     let builder = PrometheusBuilder::new()
         .set_buckets_for_metric(Matcher::Full("countersign_commit_seconds".to_owned()), COMMIT_BUCKETS)
-        .and_then(|b| b.set_buckets_for_metric(Matcher::Full("countersign_waiting_seconds".to_owned()), WAITING_BUCKETS))
+        .and_then(|b| {
+            b.set_buckets_for_metric(Matcher::Full("countersign_waiting_seconds".to_owned()), WAITING_BUCKETS)
+        })
         .context("the figures' buckets")?;
     builder.install_recorder().context("figures are already being recorded in this process")
 }

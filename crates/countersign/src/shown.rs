@@ -4,6 +4,7 @@
 //! because every line of a block stands behind a gutter, also where it had to be broken.
 
 use countersign_core::visible::{Visible, Warning, visible};
+use ratatui::text::Span;
 use serde_json::Value;
 
 use crate::screen::Paint;
@@ -21,24 +22,55 @@ pub(crate) fn flat(text: &str) -> String {
     text.replace(['\n', '\r'], " ")
 }
 
+/// A row of a block: no wider than was asked for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Row {
+    pub(crate) text: String,
+    pub(crate) kind: RowKind,
+}
+
+/// What a row is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum RowKind {
+    /// A line of the text, or its beginning.
+    Begins,
+    /// A line goes on that had to be broken.
+    GoesOn,
+    /// Our own words about what is odd.
+    Warns,
+}
+
+impl RowKind {
+    /// What stands before a row, so that no text of others passes for ours.
+    pub(crate) fn gutter(self) -> &'static str {
+        match self {
+            Self::Begins => "│ ",
+            Self::GoesOn => "┊ ",
+            Self::Warns => "",
+        }
+    }
+}
+
 /// A block of foreign text behind a gutter, and what is odd about it.
 pub(crate) fn block(text: &str, indent: &str, paint: Paint) -> String {
-    let Visible { text, warnings } = visible(text);
-    let mut out = String::new();
-    for line in text.split('\n') {
-        gutter(&mut out, line, indent, paint);
-    }
-    out + &warned(&warnings, indent, paint)
+    painted(&text_rows(text, WIDTH), indent, paint)
 }
 
 /// A JSON value, whole, behind a gutter.
 pub(crate) fn json_block(value: &Value, indent: &str, paint: Paint) -> String {
+    painted(&json_rows(value, WIDTH), indent, paint)
+}
+
+/// Foreign text in rows, and what is odd about it.
+pub(crate) fn text_rows(text: &str, width: usize) -> Vec<Row> {
+    let Visible { text, warnings } = visible(text);
+    rows(&text, &warnings, width)
+}
+
+/// A JSON value in rows, and what is odd about it.
+pub(crate) fn json_rows(value: &Value, width: usize) -> Vec<Row> {
     let (text, warnings) = json_text(value);
-    let mut out = String::new();
-    for line in text.split('\n') {
-        gutter(&mut out, line, indent, paint);
-    }
-    out + &warned(&warnings, indent, paint)
+    rows(&text, &warnings, width)
 }
 
 /// A JSON value over several lines, made visible.
@@ -62,17 +94,46 @@ fn json_text(value: &Value) -> (String, Vec<Warning>) {
     (lines.join("\n"), warnings)
 }
 
-fn gutter(out: &mut String, line: &str, indent: &str, paint: Paint) {
-    let chars: Vec<char> = line.chars().collect();
-    let mut rows = chars.chunks(WIDTH).map(|row| row.iter().collect::<String>());
-    let first = rows.next().unwrap_or_default();
-    out.push_str(&format!("{indent}{} {first}\n", paint.dim("│")));
-    for row in rows {
-        out.push_str(&format!("{indent}{} {row}\n", paint.dim("┊")));
+fn rows(text: &str, warnings: &[Warning], width: usize) -> Vec<Row> {
+    let mut all = Vec::new();
+    for line in text.split('\n') {
+        let mut kind = RowKind::Begins;
+        for text in broken(line, width) {
+            all.push(Row { text, kind });
+            kind = RowKind::GoesOn;
+        }
     }
+    all.extend(warned(warnings).into_iter().map(|text| Row { text, kind: RowKind::Warns }));
+    all
 }
 
-fn warned(warnings: &[Warning], indent: &str, paint: Paint) -> String {
+/// A line in pieces that take no more columns than this. Whatever has no width of its own counts as one: a thousand
+/// accents on one letter are not seen as a thousand.
+fn broken(line: &str, width: usize) -> Vec<String> {
+    let (mut pieces, mut used) = (vec![String::new()], 0);
+    for c in line.chars() {
+        let columns = Span::raw(c.encode_utf8(&mut [0; 4]) as &str).width().max(1);
+        if used > 0 && used + columns > width {
+            pieces.push(String::new());
+            used = 0;
+        }
+        if let Some(piece) = pieces.last_mut() {
+            piece.push(c);
+        }
+        used += columns;
+    }
+    pieces
+}
+
+fn painted(rows: &[Row], indent: &str, paint: Paint) -> String {
+    let line = |row: &Row| match row.kind {
+        RowKind::Warns => format!("{indent}{}\n", paint.yellow(&row.text)),
+        kind => format!("{indent}{} {}\n", paint.dim(kind.gutter().trim_end()), row.text),
+    };
+    rows.iter().map(line).collect()
+}
+
+fn warned(warnings: &[Warning]) -> Option<String> {
     let kinds = [
         (Warning::Control, "control characters, which can steer a terminal"),
         (Warning::Bidirectional, "characters that reorder text"),
@@ -81,13 +142,7 @@ fn warned(warnings: &[Warning], indent: &str, paint: Paint) -> String {
     ];
     let found: Vec<&str> =
         kinds.iter().filter(|(kind, _)| warnings.contains(kind)).map(|(_, words)| *words).collect();
-    if found.is_empty() {
-        return String::new();
-    }
-    format!(
-        "{indent}{}\n",
-        paint.yellow(&format!("! It contains {}; they are written as ⟦…⟧.", found.join(", ")))
-    )
+    (!found.is_empty()).then(|| format!("! It contains {}; they are written as ⟦…⟧.", found.join(", ")))
 }
 
 #[cfg(test)]
@@ -101,6 +156,16 @@ mod tests {
         let shown = block(&hostile, "  ", Paint::Plain);
         assert!(shown.lines().all(|line| line.starts_with("  │ ") || line.starts_with("  ┊ ")), "{shown}");
         assert!(shown.contains("  ┊ [a]pprove"), "{shown}");
+    }
+
+    #[test]
+    fn no_row_is_wider_than_the_pane_and_none_of_the_text_is_lost() {
+        for text in ["plain words", "日本語の引数", "e\u{301}\u{301}\u{301}\u{301}\u{301}\u{301}\u{301}", ""]
+        {
+            let rows = text_rows(text, 5);
+            assert!(rows.iter().all(|row| Span::raw(row.text.as_str()).width() <= 5), "{rows:?}");
+            assert_eq!(rows.iter().map(|row| row.text.as_str()).collect::<String>(), text);
+        }
     }
 
     #[test]

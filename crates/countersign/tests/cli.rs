@@ -18,5 +18,13 @@ mod decisions;
 mod looking;
 #[path = "cli/mistakes.rs"]
 mod mistakes;
+#[cfg(unix)]
+#[path = "cli/prompts.rs"]
+mod prompts;
 #[path = "cli/scripts.rs"]
 mod scripts;
+#[path = "cli/serving.rs"]
+mod serving;
+#[cfg(unix)]
+#[path = "cli/watching.rs"]
+mod watching;

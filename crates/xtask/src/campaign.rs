@@ -11,6 +11,7 @@ pub(crate) fn bench(root: &Path) -> anyhow::Result<ExitCode> {
         "cargo bench --quiet --locked -p countersign --bench foundation",
         "cargo bench --quiet --locked -p countersign-sandbox --bench children",
         "cargo bench --quiet --locked -p countersign --bench scripts",
+        "cargo bench --quiet --locked -p countersign --bench fronts",
     ] {
         let measured = Invocation::new(bench);
         println!("$ {measured}");

@@ -45,7 +45,11 @@ impl Logins {
 
     /// A code for somebody who holds this token, and until when it is good.
     pub(crate) fn invite(&self, token: TokenId, now: Timestamp) -> Option<(String, Timestamp)> {
-        let code: String = [SystemEntropy.bits()?, SystemEntropy.bits()?].concat().iter().map(|b| format!("{b:02x}")).collect();
+        let code: String = [SystemEntropy.bits()?, SystemEntropy.bits()?]
+            .concat()
+            .iter()
+            .map(|b| format!("{b:02x}"))
+            .collect();
         let expires_at = now.after(LINK_LIFE);
         let mut links = self.links.lock().unwrap_or_else(PoisonError::into_inner);
         links.retain(|_, link| link.expires_at > now);
@@ -85,7 +89,9 @@ impl Logins {
             return Ok(None);
         }
         let Some((token, expires)) = body.split_once('.') else { return Ok(None) };
-        let (Ok(token), Ok(expires)) = (token.parse::<TokenId>(), expires.parse::<u64>()) else { return Ok(None) };
+        let (Ok(token), Ok(expires)) = (token.parse::<TokenId>(), expires.parse::<u64>()) else {
+            return Ok(None);
+        };
         if gateway.now() >= Timestamp::from_millis(expires) {
             return Ok(None);
         }

@@ -29,7 +29,9 @@ impl Pace {
 
     /// Counts a request; refuses it where there are too many.
     pub(crate) fn request(&self, caller: &Caller) -> Result<(), Refusal> {
-        self.requests.check_key(&caller.principal.id).map_err(|_| too_many("too many requests with this credential"))
+        self.requests
+            .check_key(&caller.principal.id)
+            .map_err(|_| too_many("too many requests with this credential"))
     }
 
     /// Counts a wrong credential; refuses to say more where there are too many.
@@ -38,7 +40,9 @@ impl Pace {
         if self.failures.len() > MAX_KEYS {
             self.failures.retain_recent();
         }
-        self.failures.check_key(&address).map_err(|_| too_many("too many wrong credentials from this address"))
+        self.failures
+            .check_key(&address)
+            .map_err(|_| too_many("too many wrong credentials from this address"))
     }
 }
 

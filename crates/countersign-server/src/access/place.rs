@@ -36,7 +36,8 @@ impl Places {
                 matches!(scheme, "http" | "https") && authority.eq_ignore_ascii_case(&host)
             });
             if !own && !self.origins.contains(&origin) {
-                let detail = "pages of another origin may not call this server; add it to `origins` if it may";
+                let detail =
+                    "pages of another origin may not call this server; add it to `origins` if it may";
                 return Err(Refusal::forbidden("foreign_origin", detail));
             }
         }
@@ -73,7 +74,11 @@ fn reaches_loopback(listening: IpAddr) -> bool {
 fn name_of(host: &str) -> &str {
     match host.rsplit_once(':') {
         // What is left of the colon of an IPv6 address without a port has an open bracket.
-        Some((name, port)) if port.bytes().all(|b| b.is_ascii_digit()) && (!name.contains('[') || name.ends_with(']')) => name,
+        Some((name, port))
+            if port.bytes().all(|b| b.is_ascii_digit()) && (!name.contains('[') || name.ends_with(']')) =>
+        {
+            name
+        }
         _ => host,
     }
 }
@@ -102,10 +107,25 @@ mod tests {
 
     #[test]
     fn a_loopback_server_has_loopback_names_and_those_that_were_configured() {
-        for ours in ["127.0.0.1:7420", "localhost:7420", "LOCALHOST", "[::1]:7420", "[::1]", "gate.example.com", "gate.example.com:443"] {
+        for ours in [
+            "127.0.0.1:7420",
+            "localhost:7420",
+            "LOCALHOST",
+            "[::1]:7420",
+            "[::1]",
+            "gate.example.com",
+            "gate.example.com:443",
+        ] {
             assert!(check("127.0.0.1:7420", ours, None), "{ours}");
         }
-        for foreign in ["evil.example", "evil.example:7420", "10.0.0.1:7420", "localhost.evil.example", "127.0.0.1.evil.example", ""] {
+        for foreign in [
+            "evil.example",
+            "evil.example:7420",
+            "10.0.0.1:7420",
+            "localhost.evil.example",
+            "127.0.0.1.evil.example",
+            "",
+        ] {
             assert!(!check("127.0.0.1:7420", foreign, None), "{foreign}");
         }
     }
@@ -124,7 +144,15 @@ mod tests {
         let at = |origin| check("127.0.0.1:7420", "127.0.0.1:7420", Some(origin));
         assert!(at("http://127.0.0.1:7420"));
         assert!(at("https://tools.example.com"));
-        for foreign in ["null", "", "http://127.0.0.1:3000", "http://localhost:7420", "https://evil.example", "file://127.0.0.1:7420", "http://127.0.0.1:7420.evil.example"] {
+        for foreign in [
+            "null",
+            "",
+            "http://127.0.0.1:3000",
+            "http://localhost:7420",
+            "https://evil.example",
+            "file://127.0.0.1:7420",
+            "http://127.0.0.1:7420.evil.example",
+        ] {
             assert!(!at(foreign), "{foreign}");
         }
     }

@@ -96,7 +96,9 @@ impl Allowed {
     pub(crate) fn refusal(self) -> &'static str {
         match self {
             Self::Anyone | Self::Known => "this credential has no role",
-            Self::Callers => "this credential does not call tools; use a token with the role agent, service or admin",
+            Self::Callers => {
+                "this credential does not call tools; use a token with the role agent, service or admin"
+            }
             Self::Deciders => "this credential may not decide; ask a person with the role approver or admin",
             Self::Admins => "only an admin may do this",
         }

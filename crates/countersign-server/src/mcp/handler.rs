@@ -30,7 +30,7 @@ use super::options::Options;
 use super::requests::{Conversation, Incoming};
 use super::rounds::Claims;
 use super::seal::Seal;
-use super::shelf::{Item, Shelf};
+use super::shelf::{Item, Own, Shelf};
 use super::words::Words;
 use crate::links::Links;
 
@@ -150,16 +150,16 @@ impl Handler {
                 let path = path.clone();
                 Box::pin(self.execute(&incoming, What::Call(path))).await
             }
-            Some(Item::Run) => match incoming.arguments::<Run>() {
+            Some(Item::Own(Own::Run)) => match incoming.arguments::<Run>() {
                 Ok(Run { script }) => Box::pin(self.execute(&incoming, What::Script(script))).await,
                 Err(refused) => Ok((*refused).into()),
             },
-            Some(Item::Resume) => match &params.request_state {
+            Some(Item::Own(Own::Resume)) => match &params.request_state {
                 Some(state) => incoming.go_on(state, params.input_responses.as_ref(), Shape::Execution).await,
                 None => Box::pin(incoming.resume()).await,
             },
-            Some(Item::Search) => Ok(incoming.search().into()),
-            Some(Item::Read) => Ok(incoming.read().into()),
+            Some(Item::Own(Own::Search)) => Ok(incoming.search().into()),
+            Some(Item::Own(Own::Read)) => Ok(incoming.read().into()),
             Some(Item::Companion) | None => {
                 let name: String = params.name.chars().take(countersign_sdk::MAX_PATH_BYTES).collect();
                 Err(unknown_tool(&format!("there is no tool \"{name}\"; search_tools finds what there is")))
@@ -250,8 +250,7 @@ impl ServerHandler for Handler {
         page: Option<PaginatedRequestParams>,
         context: Context,
     ) -> Result<ListToolsResult, ErrorData> {
-        self.incoming(&context)?;
-        self.front.shelf.list(page)
+        self.front.shelf.list(page, self.incoming(&context)?.era)
     }
 
     fn get_tool(&self, name: &str) -> Option<Tool> {

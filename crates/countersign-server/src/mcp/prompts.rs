@@ -55,7 +55,7 @@ impl Attendance<'_> {
             };
             match self.incoming.decide(elicitation, answer).await? {
                 Taken::Counts => return Ok(Asked::Decided),
-                Taken::NotTaken => return Ok(Asked::LeftOpen),
+                Taken::Refused => return Ok(Asked::LeftOpen),
                 Taken::Unread => {}
             }
         }
@@ -119,7 +119,7 @@ pub(super) enum Taken {
     /// The answer does not fit the question.
     Unread,
     /// The answer was not taken, and the question stays open.
-    NotTaken,
+    Refused,
 }
 
 impl super::requests::Incoming<'_> {
@@ -140,7 +140,7 @@ impl super::requests::Incoming<'_> {
             Err(DecideError::Gateway(error)) => Err(unavailable(error.code(), &error.to_string())),
             Err(error) => {
                 tracing::warn!(%error, "an answer in a client was not taken");
-                Ok(Taken::NotTaken)
+                Ok(Taken::Refused)
             }
         }
     }

@@ -59,6 +59,11 @@ impl Incoming<'_> {
         unread: u8,
     ) -> Result<CallToolResponse, ErrorData> {
         let questions = result.pending.iter().map(|pending| &pending.elicitation);
+        let requests = input_requests(questions.clone());
+        if requests.is_empty() {
+            // Nothing of it can be asked here; a person elsewhere can answer.
+            return Ok(answer(result, Shape::Execution, &self.front.links).into());
+        }
         let state = State {
             execution: result.execution,
             questions: questions.clone().map(|e| (e.id, e.digest)).collect(),
@@ -68,7 +73,7 @@ impl Incoming<'_> {
         let lives = questions.clone().map(|e| now.until(e.expires_at)).max().unwrap_or_default();
         let sealed = self.bound().and_then(|bound| self.front.seal.close(&state, bound, lives));
         let sealed = sealed.ok_or_else(|| unavailable("internal", "the state could not be sealed"))?;
-        let required = InputRequiredResult::new(Some(input_requests(questions)), Some(sealed));
+        let required = InputRequiredResult::new(Some(requests), Some(sealed));
         Ok(required.with_meta(about(result.execution)).into())
     }
 

@@ -76,3 +76,58 @@ impl Bound<'_> {
         Some(bytes)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn state() -> State {
+        State {
+            execution: ExecutionId::from_random([1; 16]),
+            questions: vec![(ElicitationId::from_random([2; 16]), Digest::of(b"q"))],
+            unread: 1,
+        }
+    }
+
+    #[test]
+    fn a_state_opens_for_the_request_it_was_given_for_and_for_no_other() {
+        let (ann, bob) = (PrincipalId::parse("ann").unwrap(), PrincipalId::parse("bob").unwrap());
+        let args = json!({ "a": 1, "b": 2 }).as_object().cloned().unwrap();
+        let other = json!({ "a": 1, "b": 3 }).as_object().cloned().unwrap();
+        let bound = Bound { principal: &ann, tool: "t", arguments: Some(&args) };
+        let seal = Seal::new([1; 32]);
+        let sealed = seal.close(&state(), bound, Duration::ZERO).unwrap();
+        assert_eq!(seal.open(&sealed, bound), Some(state()));
+        for wrong in [
+            Bound { principal: &bob, ..bound },
+            Bound { tool: "u", ..bound },
+            Bound { arguments: Some(&other), ..bound },
+            Bound { arguments: None, ..bound },
+        ] {
+            assert_eq!(seal.open(&sealed, wrong), None, "{wrong:?}");
+        }
+        assert_eq!(Seal::new([2; 32]).open(&sealed, bound), None, "another gateway's");
+        for at in 0..sealed.len() {
+            let mut altered = sealed.clone().into_bytes();
+            altered[at] ^= 1;
+            if let Ok(altered) = String::from_utf8(altered) {
+                assert_eq!(seal.open(&altered, bound), None, "altered at {at}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_state_whose_time_is_up_does_not_open() {
+        let ann = PrincipalId::parse("ann").unwrap();
+        let bound = Bound { principal: &ann, tool: "t", arguments: None };
+        let seal = Seal::new([1; 32]);
+        let context = bound.bytes().unwrap();
+        let bytes = serde_json::to_vec(&state()).unwrap();
+        let spent = SealOptions::new().associated_data(&context).ttl(Duration::ZERO);
+        let sealed = seal.codec.seal_with(&bytes, &spent);
+        std::thread::sleep(Duration::from_millis(5));
+        assert_eq!(seal.open(&sealed, bound), None);
+    }
+}

@@ -216,3 +216,71 @@ impl<S> Drop for Attended<S> {
 fn locked(known: &Mutex<HashMap<SessionId, Session>>) -> MutexGuard<'_, HashMap<SessionId, Session>> {
     known.lock().unwrap_or_else(PoisonError::into_inner)
 }
+
+#[cfg(test)]
+mod tests {
+    use futures_util::stream;
+
+    use super::*;
+
+    async fn opened(sessions: &Sessions) -> SessionId {
+        sessions.create_session().await.unwrap().0
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_session_that_is_listened_to_stays_and_one_that_nobody_uses_goes() {
+        let sessions = Sessions::new();
+        assert_eq!(sessions.inner.session_config.keep_alive, None, "rmcp's own timer looks at messages only");
+        let (listened, left, spoken) =
+            (opened(&sessions).await, opened(&sessions).await, opened(&sessions).await);
+        let stream = sessions.attended(&listened, stream::pending::<()>());
+        tokio::time::sleep(IDLE - SWEEP).await;
+        sessions.touch(&spoken);
+        tokio::time::sleep(SWEEP * 3).await;
+        assert!(
+            sessions.has_session(&listened).await.unwrap(),
+            "a person may think for as long as they like"
+        );
+        assert!(sessions.has_session(&spoken).await.unwrap());
+        assert!(!sessions.has_session(&left).await.unwrap());
+        drop(stream);
+        tokio::time::sleep(IDLE + SWEEP * 2).await;
+        assert!(!sessions.has_session(&listened).await.unwrap());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn at_the_bound_the_longest_idle_makes_room_and_one_in_use_never_does() {
+        let sessions = Sessions::new();
+        let (used, idle) = (opened(&sessions).await, opened(&sessions).await);
+        let _stream = sessions.attended(&used, stream::pending::<()>());
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        for _ in 2..MAX_SESSIONS {
+            let session = Session { owner: None, streams: 1, last_seen: Instant::now() };
+            let id: SessionId = format!("full-{}", locked(&sessions.known).len()).into();
+            locked(&sessions.known).insert(id, session);
+        }
+        opened(&sessions).await;
+        assert!(sessions.has_session(&used).await.unwrap() && !sessions.has_session(&idle).await.unwrap());
+        for session in locked(&sessions.known).values_mut() {
+            session.streams = 1;
+        }
+        assert!(matches!(sessions.create_session().await, Err(SessionsError::Full)));
+    }
+
+    #[test]
+    fn a_session_is_foreign_to_all_but_its_owner() {
+        let (ann, bob) = (PrincipalId::parse("ann").unwrap(), PrincipalId::parse("bob").unwrap());
+        let sessions = Sessions { inner: LocalSessionManager::default(), known: Arc::default() };
+        let session = |owner| Session { owner, streams: 0, last_seen: Instant::now() };
+        locked(&sessions.known).insert("s".into(), session(Some(ann.clone())));
+        locked(&sessions.known).insert("nobodys".into(), session(None));
+        assert_eq!(sessions.belonging("s", &ann), Belonging::OwnOrUnknown);
+        assert_eq!(sessions.belonging("s", &bob), Belonging::Foreign);
+        assert_eq!(
+            sessions.belonging("nobodys", &ann),
+            Belonging::Foreign,
+            "one without an owner is nobody's"
+        );
+        assert_eq!(sessions.belonging("other", &bob), Belonging::OwnOrUnknown);
+    }
+}

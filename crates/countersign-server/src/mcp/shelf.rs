@@ -9,23 +9,20 @@ use std::sync::Arc;
 
 use countersign_kernel::{Catalog, CatalogTool};
 use countersign_sdk::ToolPath;
-use rmcp::model::{CacheScope, ErrorData};
-use rmcp::model::{JsonObject, ListToolsResult, PaginatedRequestParams, Tool, ToolAnnotations};
+use rmcp::model::{
+    CacheScope, ErrorData, JsonObject, ListToolsResult, PaginatedRequestParams, Tool, ToolAnnotations,
+};
 use serde_json::{Value, json};
 
 use super::MountError;
 use super::companion::Companion;
 use super::options::Surface;
+use super::requests::Era;
 
 /// The most tools in one part of the list.
 const PAGE: usize = 500;
 /// How long a client may go by a list it has: the catalog is fixed while a process lives, and a change is announced.
 const LIST_FRESH_MS: u64 = 60_000;
-
-pub(super) const RUN: &str = "run";
-pub(super) const RESUME: &str = "resume";
-pub(super) const SEARCH: &str = "search_tools";
-pub(super) const READ: &str = "read_tool";
 
 /// All tools, in the order of the list.
 pub(super) struct Shelf {
@@ -38,16 +35,23 @@ pub(super) struct Shelf {
 pub(super) enum Item {
     /// A tool of the catalog.
     Catalog(ToolPath),
-    /// A script.
-    Run,
-    /// Waiting for an execution.
-    Resume,
-    /// Finding tools.
-    Search,
-    /// Reading one.
-    Read,
+    /// One of the gateway's own.
+    Own(Own),
     /// A tool of the companion.
     Companion,
+}
+
+/// The gateway's own tools.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Own {
+    /// `run`: a script.
+    Run,
+    /// `resume`: waiting for an execution.
+    Resume,
+    /// `search_tools`: finding tools.
+    Search,
+    /// `read_tool`: reading one.
+    Read,
 }
 
 impl Shelf {
@@ -58,11 +62,11 @@ impl Shelf {
     ) -> Result<Self, MountError> {
         let mut shelf = Self { tools: Vec::new(), by_name: HashMap::new() };
         let ours: &[_] = match surface {
-            Surface::Both | Surface::Script => &[Item::Run, Item::Resume, Item::Search, Item::Read],
-            Surface::Tools => &[Item::Resume, Item::Search, Item::Read],
+            Surface::Both | Surface::Script => &[Own::Run, Own::Resume, Own::Search, Own::Read],
+            Surface::Tools => &[Own::Resume, Own::Search, Own::Read],
         };
-        for item in ours {
-            shelf.put(own_tool(item), item.clone())?;
+        for own in ours {
+            shelf.put(own_tool(*own), Item::Own(*own))?;
         }
         if surface != Surface::Script {
             for tool in catalog.iter() {
@@ -103,8 +107,12 @@ impl Shelf {
         self.tool(name).is_some_and(|tool| tool.output_schema.is_some())
     }
 
-    /// A part of the list. The cursor is where it goes on.
-    pub(super) fn list(&self, page: Option<PaginatedRequestParams>) -> Result<ListToolsResult, ErrorData> {
+    /// A part of the list, as this era has it. The cursor is where it goes on.
+    pub(super) fn list(
+        &self,
+        page: Option<PaginatedRequestParams>,
+        era: Era,
+    ) -> Result<ListToolsResult, ErrorData> {
         let start = match page.and_then(|page| page.cursor) {
             None => 0,
             Some(cursor) => {
@@ -116,9 +124,10 @@ impl Shelf {
             }
         };
         let end = (start + PAGE).min(self.tools.len());
-        let mut list = ListToolsResult::with_all_items(self.tools[start..end].to_vec())
-            .with_ttl_ms(LIST_FRESH_MS)
-            .with_cache_scope(CacheScope::Private);
+        let mut list = ListToolsResult::with_all_items(self.tools[start..end].to_vec());
+        if era == Era::July2026 {
+            list = list.with_ttl_ms(LIST_FRESH_MS).with_cache_scope(CacheScope::Private);
+        }
         list.next_cursor = (end < self.tools.len()).then(|| end.to_string());
         Ok(list)
     }
@@ -134,7 +143,7 @@ fn what(item: &Item) -> String {
     match item {
         Item::Catalog(path) => path.to_string(),
         Item::Companion => "a tool of the companion".into(),
-        Item::Run | Item::Resume | Item::Search | Item::Read => "a tool of the gateway itself".into(),
+        Item::Own(_) => "a tool of the gateway itself".into(),
     }
 }
 
@@ -189,61 +198,75 @@ fn paused_schema() -> Value {
     })
 }
 
-fn own_tool(item: &Item) -> Tool {
-    let (name, title, description, input, output) = match item {
-        Item::Run => (
-            RUN,
-            "Run a script",
-            "Runs the body of an async TypeScript function that calls tools as `await tools.<path>(args)`. Use it for several \
-             calls, loops and conditions in one go; `return` gives the value and console.* is logged. What destroys, sends or \
-             overwrites waits for a person's approval. Find tools with search_tools and their types with read_tool.",
-            json!({ "script": { "type": "string", "description": "The body of an async function, in TypeScript or JavaScript." } }),
-            execution_schema(),
-        ),
-        Item::Resume => (
-            RESUME,
-            "Wait for a decision",
-            "Waits for an execution that is paused until a person has decided, and gives its result; call it again if it is \
-             still paused. `approved` and `data` are for people: they change nothing unless the operator lets agents decide.",
+fn own_tool(own: Own) -> Tool {
+    let (name, title, description) = match own {
+        Own::Run => ("run", "Run a script", RUN),
+        Own::Resume => ("resume", "Wait for a decision", RESUME),
+        Own::Search => ("search_tools", "Search tools", SEARCH),
+        Own::Read => ("read_tool", "Read a tool", READ),
+    };
+    // A script can do whatever tools can; the rest only looks.
+    let acts = own == Own::Run;
+    let hints = ToolAnnotations::with_title(title).read_only(!acts).destructive(acts).open_world(acts);
+    let mut tool =
+        Tool::new(name, description, object(&own_input(own))).with_title(title).with_annotations(hints);
+    tool.output_schema = own_output(own).as_object().cloned().map(Arc::new);
+    tool
+}
+
+const RUN: &str = "Runs the body of an async TypeScript function that calls tools as `await tools.<path>(args)`. Use it for several \
+calls, loops and conditions in one go; `return` gives the value and console.* is logged. What destroys, sends or \
+overwrites waits for a person's approval. Find tools with search_tools and their types with read_tool.";
+const RESUME: &str = "Waits for an execution that is paused until a person has decided, and gives its result; call it again if it is \
+still paused. `approved` and `data` are for people: they change nothing unless the operator lets agents decide.";
+const SEARCH: &str = "Finds tools by words in their path, name and description, best first.";
+const READ: &str = "One tool: what it does, its schemas, whether it waits for approval, and its TypeScript declaration for scripts.";
+
+fn own_input(own: Own) -> Value {
+    let (properties, required) = match own {
+        Own::Run => {
+            let says = "The body of an async function, in TypeScript or JavaScript.";
+            (json!({ "script": { "type": "string", "description": says } }), "script")
+        }
+        Own::Resume => (
             json!({
                 "execution_id": { "type": "string", "description": "The executionId of the paused call or script, exec_…" },
                 "approved": { "type": "boolean", "description": "A decision; changes nothing unless agents may decide here." },
                 "data": { "type": "object", "description": "The fields of a form, with `approved: true`." }
             }),
-            execution_schema(),
+            "execution_id",
         ),
-        Item::Search => (
-            SEARCH,
-            "Search tools",
-            "Finds tools by words in their path, name and description, best first.",
+        Own::Search => (
             json!({
                 "query": { "type": "string", "description": "Words; empty finds everything." },
                 "limit": { "type": "integer", "minimum": 1, "maximum": 100, "default": 10 }
             }),
-            json!({ "type": "object", "properties": { "tools": { "type": "array", "items": { "type": "object" } } }, "required": ["tools"] }),
+            "query",
         ),
-        Item::Read | Item::Catalog(_) | Item::Companion => (
-            READ,
-            "Read a tool",
-            "One tool: what it does, its schemas, whether it waits for approval, and its TypeScript declaration for scripts.",
-            json!({ "path": { "type": "string", "description": "Its path, as in github.issues.create" } }),
-            json!({ "type": "object", "properties": { "path": { "type": "string" }, "declaration": { "type": "string" } }, "required": ["path"] }),
-        ),
+        Own::Read => {
+            let says = "Its path, as in github.issues.create";
+            (json!({ "path": { "type": "string", "description": says } }), "path")
+        }
     };
-    let required = match item {
-        Item::Run => json!(["script"]),
-        Item::Resume => json!(["execution_id"]),
-        Item::Search => json!(["query"]),
-        Item::Read | Item::Catalog(_) | Item::Companion => json!(["path"]),
-    };
-    let input =
-        json!({ "type": "object", "properties": input, "required": required, "additionalProperties": false });
-    // A script can do whatever tools can; the rest only looks.
-    let acts = *item == Item::Run;
-    let hints = ToolAnnotations::with_title(title).read_only(!acts).destructive(acts).open_world(acts);
-    let mut tool = Tool::new(name, description, object(&input)).with_title(title).with_annotations(hints);
-    tool.output_schema = output.as_object().cloned().map(Arc::new);
-    tool
+    json!({
+        "type": "object", "properties": properties, "required": [required], "additionalProperties": false
+    })
+}
+
+fn own_output(own: Own) -> Value {
+    match own {
+        Own::Run | Own::Resume => execution_schema(),
+        Own::Search => json!({
+            "type": "object",
+            "properties": { "tools": { "type": "array", "items": { "type": "object" } } },
+            "required": ["tools"]
+        }),
+        Own::Read => json!({
+            "type": "object",
+            "properties": { "path": { "type": "string" }, "declaration": { "type": "string" } },
+            "required": ["path"]
+        }),
+    }
 }
 
 fn execution_schema() -> Value {

@@ -28,7 +28,11 @@ const POLL_MS: u64 = 1_000;
 
 impl Attendance<'_> {
     /// Waits a moment; what is not over by then becomes a task.
-    pub(super) async fn as_task(&mut self, begun: &Begun, shape: Shape) -> Result<CallToolResponse, ErrorData> {
+    pub(super) async fn as_task(
+        &mut self,
+        begun: &Begun,
+        shape: Shape,
+    ) -> Result<CallToolResponse, ErrorData> {
         let gateway = &self.incoming.front.gateway;
         let failed = |error: GatewayError| unavailable(error.code(), &error.to_string());
         // By what began it, not by its id: a call that asks nobody may be over before it is written down.

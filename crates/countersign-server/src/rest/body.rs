@@ -18,19 +18,25 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Body<T> {
     type Rejection = Refusal;
 
     async fn from_request(request: Request, state: &S) -> Result<Self, Refusal> {
-        let is_json = request.headers().get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).is_some_and(
-            |kind| kind.split(';').next().is_some_and(|kind| kind.trim().eq_ignore_ascii_case("application/json")),
-        );
+        let is_json =
+            request.headers().get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).is_some_and(
+                |kind| {
+                    kind.split(';')
+                        .next()
+                        .is_some_and(|kind| kind.trim().eq_ignore_ascii_case("application/json"))
+                },
+            );
         if !is_json {
             // A page of another origin may send text and forms without asking; JSON it may not.
             return Err(Refusal::forbidden("not_json", "send `Content-Type: application/json`"));
         }
-        let bytes = axum::body::Bytes::from_request(request, state).await.map_err(|rejection| {
-            match rejection.status().as_u16() {
-                413 => Refusal::new(413, "body_too_large", "the body is larger than this server takes"),
-                _ => Refusal::bad_request("bad_body", "the body ended early"),
-            }
-        })?;
+        let bytes =
+            axum::body::Bytes::from_request(request, state).await.map_err(|rejection| {
+                match rejection.status().as_u16() {
+                    413 => Refusal::new(413, "body_too_large", "the body is larger than this server takes"),
+                    _ => Refusal::bad_request("bad_body", "the body ended early"),
+                }
+            })?;
         serde_json::from_slice(&bytes)
             .map(Self)
             .map_err(|error| Refusal::bad_request("bad_request", format!("the body does not fit: {error}")))
@@ -43,7 +49,10 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for Params<T> {
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Refusal> {
         let query = Query::<T>::from_request_parts(parts, state).await;
         query.map(|Query(params)| Self(params)).map_err(|rejection: QueryRejection| {
-            Refusal::bad_request("bad_request", format!("the parameters do not fit: {}", rejection.body_text()))
+            Refusal::bad_request(
+                "bad_request",
+                format!("the parameters do not fit: {}", rejection.body_text()),
+            )
         })
     }
 }

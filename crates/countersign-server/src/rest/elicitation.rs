@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use axum::extract::{Path, State};
+use axum::http::HeaderMap;
 use axum::{Extension, Json};
 use countersign_core::digest::Digest;
 use countersign_core::ids::ExecutionId;
@@ -53,10 +54,16 @@ pub(super) async fn list(
     let open_only = match wanted.status.as_deref() {
         None => false,
         Some("pending") => true,
-        Some(_) => return Err(Refusal::bad_request("bad_request", "`status` is `pending`, or left out for all")),
+        Some(_) => {
+            return Err(Refusal::bad_request("bad_request", "`status` is `pending`, or left out for all"));
+        }
     };
     let bad = |what: &str| Refusal::bad_request("bad_request", format!("`{what}` is not of the right form"));
-    let execution = wanted.execution_id.map(|id| id.parse::<ExecutionId>()).transpose().map_err(|_| bad("executionId"))?;
+    let execution = wanted
+        .execution_id
+        .map(|id| id.parse::<ExecutionId>())
+        .transpose()
+        .map_err(|_| bad("executionId"))?;
     let digest: Option<Digest> = wanted
         .digest
         .map(|text| serde_json::from_value(text.into()))
@@ -98,6 +105,7 @@ pub(super) async fn resolve(
     State(shared): State<Arc<Shared>>,
     Extension(caller): Extension<Caller>,
     Extension(proof): Extension<Proof>,
+    headers: HeaderMap,
     Path(id): Path<String>,
     Body(request): Body<wire::ResolveRequest>,
 ) -> Result<Json<wire::ElicitationResponse>, Refusal> {
@@ -115,7 +123,7 @@ pub(super) async fn resolve(
         true => Answer::Approve { remember, data: request.data },
         false => Answer::Deny,
     };
-    let channel = channel(&proof).to_owned();
+    let channel = channel(&proof, &headers).to_owned();
     let decide = Decide { target, by: caller, channel, answer, comment: request.comment };
     let receipt = shared.gateway.decide(decide).await?;
     Ok(Json(wire::ElicitationResponse::from(&receipt)))

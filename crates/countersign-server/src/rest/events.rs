@@ -54,7 +54,9 @@ pub(super) async fn stream(
         None => head,
         Some(id) => {
             let id = id.to_str().ok().and_then(|id| id.parse::<u64>().ok());
-            let id = id.ok_or_else(|| Refusal::bad_request("bad_event_id", "`Last-Event-ID` is the id of an earlier event"))?;
+            let id = id.ok_or_else(|| {
+                Refusal::bad_request("bad_event_id", "`Last-Event-ID` is the id of an earlier event")
+            })?;
             id.min(head)
         }
     };

@@ -4,9 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::extract::{Path, State};
+use axum::http::{HeaderMap, header};
 use axum::{Extension, Json};
 use countersign_core::event::Settlement;
-use countersign_core::ids::CallNo;
+use countersign_core::ids::{CallNo, ExecutionId};
 use countersign_kernel::ports::ExecutionFilter;
 use countersign_kernel::{
     Answer, CallRequest, Caller, CancelError, Decide, ExecutionResult, Patience, RunRequest, Target,
@@ -56,7 +57,9 @@ pub(super) async fn start(
             let args = request.args.unwrap_or_else(|| json!({}));
             shared.gateway.call(CallRequest { path, args, caller, session, key, patience }).await?
         }
-        _ => return Err(Refusal::bad_request("bad_request", "give either `code`, or `tool` with its `args`")),
+        _ => {
+            return Err(Refusal::bad_request("bad_request", "give either `code`, or `tool` with its `args`"));
+        }
     };
     Ok(answer(&shared, &result))
 }
@@ -156,6 +159,7 @@ pub(super) async fn resume(
     State(shared): State<Arc<Shared>>,
     Extension(caller): Extension<Caller>,
     Extension(proof): Extension<Proof>,
+    headers: HeaderMap,
     Path(id): Path<String>,
     Body(request): Body<wire::ResumeRequest>,
 ) -> Result<Json<wire::ExecutionResult>, Refusal> {
@@ -164,8 +168,9 @@ pub(super) async fn resume(
         true => Answer::Approve { remember: None, data: request.data },
         false => Answer::Deny,
     };
-    let channel = channel(&proof).to_owned();
-    let decide = Decide { target: Target::Execution(id), by: caller, channel, answer: answer_given, comment: None };
+    let channel = channel(&proof, &headers).to_owned();
+    let decide =
+        Decide { target: Target::Execution(id), by: caller, channel, answer: answer_given, comment: None };
     shared.gateway.decide(decide).await?;
     let result = shared.gateway.wait(id, Patience::UntilPausedWithin(shared.limits.wait)).await?;
     Ok(answer(&shared, &result.ok_or_else(|| Refusal::not_found("there is no such execution"))?))
@@ -210,6 +215,7 @@ pub(super) async fn settle(
     let settlement = match request.settlement {
         wire::Settlement::Done => {
             let value = request.value.unwrap_or(Value::Null);
+            fits(&shared, id, request.call, &value).await?;
             let value = countersign_core::canonical::Verbatim::of(&value)
                 .map_err(|error| Refusal::new(422, error.code(), error.to_string()))?;
             Settlement::Done { value }
@@ -223,9 +229,27 @@ pub(super) async fn settle(
     Ok(answer(&shared, &result))
 }
 
+/// Whoever waits for the value relies on the tool's output schema.
+async fn fits(shared: &Shared, id: ExecutionId, call: u32, value: &Value) -> Result<(), Refusal> {
+    let Some(result) = shared.gateway.result(id).await? else { return Ok(()) };
+    let path =
+        usize::try_from(call).ok().and_then(|call| result.calls.get(call)).map(|call| call.path.as_str());
+    let Some(tool) = path.and_then(|path| shared.gateway.catalog().get(path)) else { return Ok(()) };
+    tool.tool().check_output(value).map_err(|found| {
+        let violations: Vec<String> = found.iter().map(ToString::to_string).collect();
+        let detail = format!("the value is not what {} gives: {}", tool.path(), violations.join("; "));
+        Refusal::new(422, "invalid_output", detail).with("violations", json!(violations))
+    })
+}
+
+/// What our own command line calls itself. Anybody may call themselves so: a channel is a word for the record, not a proof.
+const COMMAND_LINE: &str = "countersign-cli/";
+
 /// How a decision that came this way is recorded.
-pub(super) fn channel(proof: &Proof) -> &'static str {
+pub(super) fn channel(proof: &Proof, headers: &HeaderMap) -> &'static str {
+    let agent = headers.get(header::USER_AGENT).and_then(|agent| agent.to_str().ok());
     match proof {
+        Proof::Bearer if agent.is_some_and(|agent| agent.starts_with(COMMAND_LINE)) => "cli",
         Proof::Bearer => "rest",
         Proof::Cookie { .. } => "console",
     }
@@ -238,7 +262,8 @@ fn answer(shared: &Shared, result: &ExecutionResult) -> Json<wire::ExecutionResu
 
 async fn session(shared: &Shared, caller: &Caller, id: Option<&str>) -> Result<SessionId, Refusal> {
     let Some(id) = id else { return Ok(own_session(&shared.gateway, caller).await?) };
-    let id = SessionId::parse(id).map_err(|error| Refusal::new(422, "bad_session", format!("`sessionId`: {error}")))?;
+    let id = SessionId::parse(id)
+        .map_err(|error| Refusal::new(422, "bad_session", format!("`sessionId`: {error}")))?;
     Ok(shared.gateway.open_session(caller, CLIENT, Some(id)).await?)
 }
 

@@ -43,7 +43,9 @@ pub(super) async fn whoami(
     (status = 200, description = "All tokens, revoked ones too, oldest first", body = wire::List<wire::Token>),
     (status = 403, description = "Only an admin may do this", body = wire::Problem, content_type = "application/problem+json"),
 ))]
-pub(super) async fn tokens(State(shared): State<Arc<Shared>>) -> Result<Json<wire::List<wire::Token>>, Refusal> {
+pub(super) async fn tokens(
+    State(shared): State<Arc<Shared>>,
+) -> Result<Json<wire::List<wire::Token>>, Refusal> {
     let tokens = shared.gateway.tokens().await?;
     Ok(Json(wire::List::whole(tokens.iter().map(Into::into).collect())))
 }
@@ -104,7 +106,8 @@ pub(super) async fn create_login_link(
     Extension(caller): Extension<Caller>,
 ) -> Result<(StatusCode, Json<wire::LoginLink>), Refusal> {
     let link = login_link(&shared, &caller);
-    let link = link.ok_or_else(|| Refusal::new(503, "unavailable", "no link can be made for this credential"))?;
+    let link =
+        link.ok_or_else(|| Refusal::new(503, "unavailable", "no link can be made for this credential"))?;
     Ok((StatusCode::CREATED, Json(link)))
 }
 
@@ -126,14 +129,25 @@ pub(super) struct Code {
 }
 
 /// A button. Opening the link changes nothing, so that whoever looks at links on the way does not use it up.
-pub(super) async fn login_page(State(shared): State<Arc<Shared>>, Query(Code { code }): Query<Code>) -> Response {
-    let good = code.bytes().all(|b| b.is_ascii_hexdigit()) && shared.logins.is_good(&code, shared.gateway.now());
+pub(super) async fn login_page(
+    State(shared): State<Arc<Shared>>,
+    Query(Code { code }): Query<Code>,
+) -> Response {
+    let good =
+        code.bytes().all(|b| b.is_ascii_hexdigit()) && shared.logins.is_good(&code, shared.gateway.now());
     let (status, inside) = match good {
-        true => (StatusCode::OK, format!(
-            "<p>This link logs you in on this browser. It is good once.</p><form method=\"post\" action=\"/login\">\
+        true => (
+            StatusCode::OK,
+            format!(
+                "<p>This link logs you in on this browser. It is good once.</p><form method=\"post\" action=\"/login\">\
              <input type=\"hidden\" name=\"code\" value=\"{code}\"><button autofocus>Log in</button></form>"
-        )),
-        false => (StatusCode::GONE, "<p>This link was used or is too old. Run <code>countersign login</code> for a new one.</p>".to_owned()),
+            ),
+        ),
+        false => (
+            StatusCode::GONE,
+            "<p>This link was used or is too old. Run <code>countersign login</code> for a new one.</p>"
+                .to_owned(),
+        ),
     };
     let page = format!(
         "<!doctype html><html lang=\"en\"><head><meta charset=\"utf-8\"><meta name=\"viewport\" content=\"width=device-width\">\
@@ -169,7 +183,9 @@ pub(super) async fn login(
 /// Forgets the cookie in this browser.
 pub(super) async fn logout() -> Response {
     let mut response = StatusCode::NO_CONTENT.into_response();
-    if let Ok(value) = HeaderValue::from_str(&format!("{COOKIE}=; Path=/; Max-Age=0; HttpOnly; SameSite=Strict")) {
+    if let Ok(value) =
+        HeaderValue::from_str(&format!("{COOKIE}=; Path=/; Max-Age=0; HttpOnly; SameSite=Strict"))
+    {
         response.headers_mut().insert(header::SET_COOKIE, value);
     }
     response
@@ -178,7 +194,10 @@ pub(super) async fn logout() -> Response {
 /// No frame around it, nothing loaded, nothing kept, no address handed on.
 fn guarded(headers: &mut HeaderMap) {
     for (name, value) in [
-        ("content-security-policy", "default-src 'none'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'"),
+        (
+            "content-security-policy",
+            "default-src 'none'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'",
+        ),
         ("referrer-policy", "no-referrer"),
         ("x-content-type-options", "nosniff"),
         ("cache-control", "no-store"),

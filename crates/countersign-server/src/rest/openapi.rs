@@ -35,7 +35,8 @@ pub(super) fn head() -> OpenApi {
     let mut document = OpenApi::new(info, utoipa::openapi::Paths::new());
     document.components = Some(components);
     let none: [&str; 0] = [];
-    document.security = Some(vec![SecurityRequirement::new("token", none), SecurityRequirement::new("console", none)]);
+    document.security =
+        Some(vec![SecurityRequirement::new("token", none), SecurityRequirement::new("console", none)]);
     document
 }
 

@@ -26,7 +26,11 @@ pub(super) async fn execution(shared: &Shared, caller: &Caller, id: &str) -> Res
 }
 
 /// An elicitation that the caller may see, by its own id or its execution's.
-pub(super) async fn elicitation(shared: &Shared, caller: &Caller, id: &str) -> Result<ElicitationRow, Refusal> {
+pub(super) async fn elicitation(
+    shared: &Shared,
+    caller: &Caller,
+    id: &str,
+) -> Result<ElicitationRow, Refusal> {
     let id = match target(id)? {
         Target::Elicitation(id) => id,
         Target::Execution(execution) => only_open(shared, caller, execution).await?,
@@ -43,7 +47,11 @@ pub(super) fn target(id: &str) -> Result<Target, Refusal> {
     id.parse::<ExecutionId>().map(Target::Execution).map_err(|_| no_elicitation())
 }
 
-async fn only_open(shared: &Shared, caller: &Caller, execution: ExecutionId) -> Result<ElicitationId, Refusal> {
+async fn only_open(
+    shared: &Shared,
+    caller: &Caller,
+    execution: ExecutionId,
+) -> Result<ElicitationId, Refusal> {
     self::execution(shared, caller, &execution.to_string()).await?;
     let result = shared.gateway.result(execution).await?.ok_or_else(no_elicitation)?;
     let open: Vec<ElicitationId> = result.pending.iter().map(|pending| pending.elicitation.id).collect();

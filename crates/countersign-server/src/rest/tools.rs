@@ -100,10 +100,14 @@ pub(super) async fn explain(
     Body(request): Body<wire::ExplainRequest>,
 ) -> Result<Json<wire::Explanation>, Refusal> {
     let session = match request.session_id.as_deref() {
-        Some(id) => SessionId::parse(id).map_err(|e| Refusal::new(422, "bad_session", format!("`sessionId`: {e}")))?,
+        Some(id) => {
+            SessionId::parse(id).map_err(|e| Refusal::new(422, "bad_session", format!("`sessionId`: {e}")))?
+        }
         None => own_session(&shared.gateway, &caller).await?,
     };
-    let Some(tool) = shared.gateway.catalog().get(&request.tool) else { return Err(missing(&shared, request.tool)) };
+    let Some(tool) = shared.gateway.catalog().get(&request.tool) else {
+        return Err(missing(&shared, request.tool));
+    };
     let args = request.args.unwrap_or_else(|| json!({}));
     // Rules see what would run: defaults filled in. What does not fit would never come to them, which is worth a word,
     // but a rule can be tried out without every argument.
@@ -124,5 +128,6 @@ fn missing(shared: &Shared, path: String) -> Refusal {
         return CallError::Namespace { path, inside }.into();
     }
     let near = catalog.near(&path);
-    CallError::ToolNotFound { path: path.chars().take(countersign_sdk::MAX_PATH_BYTES).collect(), near }.into()
+    CallError::ToolNotFound { path: path.chars().take(countersign_sdk::MAX_PATH_BYTES).collect(), near }
+        .into()
 }

@@ -74,7 +74,10 @@ pub async fn elicitations_are_found_by_execution_digest_and_openness(store: Arc<
     assert_eq!(ids(&*store, ElicitationFilter { open_only: true, ..here }).await, []);
     let theirs = ElicitationFilter { digest, requester: Some(first.requester.clone()), ..Default::default() };
     assert_eq!(ids(&*store, theirs.clone()).await, [first.elicitation.id]);
-    assert_eq!(ids(&*store, ElicitationFilter { open_only: true, digest: None, ..theirs }).await, [second.elicitation.id]);
+    assert_eq!(
+        ids(&*store, ElicitationFilter { open_only: true, digest: None, ..theirs }).await,
+        [second.elicitation.id]
+    );
     assert_eq!(of(&*store, subject.id, Openness::Open).await, [second]);
     assert_eq!(of(&*store, fresh(ExecutionId::from_random), Openness::Any).await, []);
 }

@@ -8,8 +8,8 @@ use rmcp::model::{
     CompleteRequestParams, CompleteResult, CreateTaskResult, GetPromptRequestParams, GetPromptResponse,
     GetPromptResult, GetTaskParams, GetTaskResult, InputRequests, InputRequiredResult, InputResponses,
     ListPromptsResult, ListResourceTemplatesResult, ListResourcesResult, PaginatedRequestParams,
-    ReadResourceRequestParams, ReadResourceResponse, ReadResourceResult, ServerConfig, SubscribeRequestParams,
-    Tool, ToolAnnotations, UnsubscribeRequestParams, UpdateTaskParams,
+    ReadResourceRequestParams, ReadResourceResponse, ReadResourceResult, ServerConfig,
+    SubscribeRequestParams, Tool, ToolAnnotations, UnsubscribeRequestParams, UpdateTaskParams,
 };
 use rmcp::service::RequestContext;
 use rmcp::task_manager::{TaskExit, TaskManager, TaskOptions};
@@ -117,7 +117,9 @@ impl ServerHandler for Fixtures {
         }
         let argument = |name: &str| {
             let given = params.arguments.as_ref().and_then(|all| all.get(name));
-            given.map(|value| value.as_str().map_or_else(|| value.to_string(), str::to_owned)).unwrap_or_default()
+            given
+                .map(|value| value.as_str().map_or_else(|| value.to_string(), str::to_owned))
+                .unwrap_or_default()
         };
         let prompt = content::prompt(&params.name, argument)
             .ok_or_else(|| ErrorData::invalid_params("There is no such prompt", None))?;
@@ -161,7 +163,8 @@ impl ServerHandler for Fixtures {
 
     async fn complete(&self, params: CompleteRequestParams, _: Context) -> Result<CompleteResult, ErrorData> {
         let cities = ["paris", "park", "party"];
-        let fitting: Vec<&str> = cities.into_iter().filter(|c| c.starts_with(&params.argument.value)).collect();
+        let fitting: Vec<&str> =
+            cities.into_iter().filter(|c| c.starts_with(&params.argument.value)).collect();
         whole(json!({ "completion": { "values": fitting, "total": fitting.len(), "hasMore": false } }))
     }
 
@@ -183,13 +186,15 @@ impl Fixtures {
     fn task(&self, params: &CallToolRequestParams, context: &Context) -> Result<CallToolResponse, ErrorData> {
         require(context, json!({ "extensions": { "io.modelcontextprotocol/tasks": {} } }))?;
         let outcome: Result<CallToolResult, TaskExit> = match &*params.name {
-            "failing_job" => whole(json!({ "content": [content::text("It failed")], "isError": true })).map_err(TaskExit::from),
+            "failing_job" => whole(json!({ "content": [content::text("It failed")], "isError": true }))
+                .map_err(TaskExit::from),
             "protocol_error_job" => Err(ErrorData::internal_error("It broke", None).into()),
             _ => {
                 let Some(name) = answer(params.input_responses.as_ref(), "user_name", "name") else {
                     return Ok(ask("user_name", "What is your name?", "name")?.into());
                 };
-                whole(json!({ "content": [content::text(&format!("Hello, {name}!"))] })).map_err(TaskExit::from)
+                whole(json!({ "content": [content::text(&format!("Hello, {name}!"))] }))
+                    .map_err(TaskExit::from)
             }
         };
         let task = self.tasks.spawn(TaskOptions::new(), move |_| Box::pin(async move { outcome }));

@@ -60,10 +60,7 @@ async fn serve_in(folder: &Path, address: &str) -> Result<(), Failure> {
     options.mcp.announcer = announcer;
     let _server = Server::start(listener, gateway, options, None)?;
     std::fs::write(folder.join("agent.token"), token.secret.expose_secret())?;
-    std::fs::write(
-        folder.join("server.json"),
-        json!({ "url": url, "pid": std::process::id() }).to_string(),
-    )?;
+    std::fs::write(folder.join("server.json"), json!({ "url": url, "pid": std::process::id() }).to_string())?;
     println!("{url}");
     std::future::pending().await
 }

@@ -34,8 +34,9 @@ pub(crate) fn plugin(announcer: &Announcer) -> Plugin {
 
 fn answering() -> Vec<Tool> {
     vec![
-        fixture("simple_text", "test_simple_text")
-            .handler(async |_: Ctx, _: Nothing| -> Answer { said("This is a simple text response for testing.") }),
+        fixture("simple_text", "test_simple_text").handler(async |_: Ctx, _: Nothing| -> Answer {
+            said("This is a simple text response for testing.")
+        }),
         fixture("error_handling", "test_error_handling").handler(async |_: Ctx, _: Nothing| -> Answer {
             Err(ToolError::new("This tool intentionally returns an error for testing"))
         }),
@@ -48,9 +49,8 @@ fn answering() -> Vec<Tool> {
             }
             said("Progress test completed")
         }),
-        fixture("custom_header", "test_custom_header").handler(async |_: Ctx, input: Routed| -> Answer {
-            said(format!("Routed to {}", input.region))
-        }),
+        fixture("custom_header", "test_custom_header")
+            .handler(async |_: Ctx, input: Routed| -> Answer { said(format!("Routed to {}", input.region)) }),
         fixture("greet", "greet")
             .handler(async |_: Ctx, input: Named| -> Answer { said(format!("Hello, {}!", input.name)) }),
         // The stream is not closed under it: the front keeps streams open for as long as a person thinks.
@@ -75,7 +75,8 @@ fn asking() -> Vec<Tool> {
         }),
         fixture("elicitation_defaults", "test_elicitation_sep1034_defaults").handler(
             async |ctx: Ctx, _: Nothing| -> Answer {
-                let answer = ctx.elicit(Form::<Value>::with_schema("Check the defaults.", defaults())).await?;
+                let answer =
+                    ctx.elicit(Form::<Value>::with_schema("Check the defaults.", defaults())).await?;
                 said(format!("Elicitation completed: {}", outcome(answer.as_ref())))
             },
         ),
@@ -131,7 +132,8 @@ fn long_running() -> Vec<Tool> {
         }),
         fixture("confirm_delete", "confirm_delete").handler(async |ctx: Ctx, input: File| -> Answer {
             let question = format!("Delete {}?", input.filename);
-            let deleted = ctx.elicit(Form::<Deletion>::new(question)).await?.is_some_and(|answer| answer.confirm);
+            let deleted =
+                ctx.elicit(Form::<Deletion>::new(question)).await?.is_some_and(|answer| answer.confirm);
             said(if deleted { format!("Deleted {}", input.filename) } else { "Kept".to_owned() })
         }),
         fixture("multi_input", "multi_input").handler(async |ctx: Ctx, _: Nothing| -> Answer {

@@ -98,7 +98,11 @@ impl Bridge {
 
     /// What goes with a message: nothing of a session where it is of the newer era, or begins one.
     fn head_for(&self, message: &Message) -> Head {
-        if message.version.is_some() || message.is_initialize() { Head::default() } else { self.session.head() }
+        if message.version.is_some() || message.is_initialize() {
+            Head::default()
+        } else {
+            self.session.head()
+        }
     }
 
     /// Lets the request be sent again, unless it could be a second execution.

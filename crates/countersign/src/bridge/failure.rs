@@ -93,9 +93,9 @@ impl Failure {
                  `countersign token create --role agent --name NAME` makes one."
             ),
             Self::Refused { status, body } => format!("The server answered HTTP {status}: {body}"),
-            Self::OtherRevision(version) => format!(
-                "Countersign was restarted and speaks protocol revision {version} now; connect anew."
-            ),
+            Self::OtherRevision(version) => {
+                format!("Countersign was restarted and speaks protocol revision {version} now; connect anew.")
+            }
             Self::TooMany(bound) => {
                 format!("More than {bound} requests are under way; wait for answers first.")
             }

@@ -41,7 +41,10 @@ pub(super) type Events = Pin<Box<dyn Stream<Item = Result<Sse, sse_stream::Error
 /// What came back.
 pub(super) enum Answer {
     Events(Events),
-    Json { text: String, status: StatusCode },
+    Json {
+        text: String,
+        status: StatusCode,
+    },
     /// The server does not know the session; whatever was sent did not get in.
     SessionGone,
     /// The connection broke while the answer came: what it answers did get in.
@@ -59,7 +62,8 @@ impl Place {
     pub(crate) fn at(address: &str, token: Option<&str>) -> anyhow::Result<Self> {
         let address = address.trim_end_matches('/');
         let address = address.strip_suffix("/mcp").unwrap_or(address);
-        let mcp = Url::parse(&format!("{address}/mcp")).with_context(|| format!("{address:?} is no address"))?;
+        let mcp =
+            Url::parse(&format!("{address}/mcp")).with_context(|| format!("{address:?} is no address"))?;
         let authorization = token.map(|token| {
             let mut value = HeaderValue::from_str(&format!("Bearer {}", token.trim()))
                 .context("the token has characters that no token has")?;

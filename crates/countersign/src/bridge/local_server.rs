@@ -51,7 +51,8 @@ impl LocalServer {
         if let Some(place) = self.found().await? {
             return Ok(place);
         }
-        fs::create_dir_all(&self.folder).with_context(|| format!("{} cannot be made", self.folder.display()))?;
+        fs::create_dir_all(&self.folder)
+            .with_context(|| format!("{} cannot be made", self.folder.display()))?;
         let _starting = self.lock().await?;
         if let Some(place) = self.found().await? {
             return Ok(place);
@@ -84,7 +85,9 @@ impl LocalServer {
             match file.try_lock() {
                 Ok(()) => return Ok(file),
                 Err(TryLockError::WouldBlock) if waited < START_WITHIN => {}
-                Err(TryLockError::WouldBlock) => bail!("another bridge has been starting a server for too long"),
+                Err(TryLockError::WouldBlock) => {
+                    bail!("another bridge has been starting a server for too long")
+                }
                 Err(TryLockError::Error(error)) => return Err(error).context("the start cannot be locked"),
             }
             tokio::time::sleep(LOOK_EVERY).await;

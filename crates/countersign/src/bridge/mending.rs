@@ -20,8 +20,7 @@ impl Bridge {
         if self.session.head().generation != seen {
             return Ok(());
         }
-        let (beginning, initialized) =
-            self.session.beginning().ok_or(Failure::Lost { execution: None })?;
+        let (beginning, initialized) = self.session.beginning().ok_or(Failure::Lost { execution: None })?;
         for question in self.session.withdraw() {
             self.out.say(withdrawal(&question)).await;
         }

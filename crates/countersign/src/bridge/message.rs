@@ -234,7 +234,10 @@ mod tests {
         assert_eq!(message.version.as_deref(), Some("2026-07-28"));
         assert_eq!(message.text, text, "it is passed on as it came");
         let Kind::Request { id, method, name } = &message.kind else { panic!("{message:?}") };
-        assert_eq!((id.as_json(), method.as_str(), name.as_deref()), (r#""a""#, "tools/call", Some("notes__list")));
+        assert_eq!(
+            (id.as_json(), method.as_str(), name.as_deref()),
+            (r#""a""#, "tools/call", Some("notes__list"))
+        );
     }
 
     #[test]

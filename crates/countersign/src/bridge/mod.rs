@@ -209,9 +209,7 @@ impl Bridge {
 
     /// The client is gone: last answers, then goodbye.
     async fn leave(&self, tasks: &mut JoinSet<()>) {
-        let answered = async {
-            while !self.in_flight().is_empty() && tasks.join_next().await.is_some() {}
-        };
+        let answered = async { while !self.in_flight().is_empty() && tasks.join_next().await.is_some() {} };
         let _ = tokio::time::timeout(LAST_ANSWERS, answered).await;
         tasks.shutdown().await;
         let head = self.session.head();

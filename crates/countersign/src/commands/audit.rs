@@ -1,32 +1,38 @@
 //! `audit`: the record of everything that happened. It only looks.
 
-use std::sync::Arc;
-
 use countersign_core::audit::{AuditRecord, BrokenChain, verify};
 use countersign_core::digest::Digest;
-use countersign_kernel::ports::Store as _;
-use countersign_store::SqliteStore;
 use serde_json::{Value, json};
 
 use crate::args::AuditCommand;
-use crate::data_folder::DataFolder;
+use crate::client::Client;
+use crate::contact::{Purpose, Ready};
 use crate::exit::{Exit, Problem};
-use crate::local::Setup;
+use crate::names::Names;
 use crate::screen::{Format, Screen};
-use crate::{shown, wire};
+use crate::shown;
+use crate::table::Table;
 
-const BATCH: usize = 1_000;
+/// How many records are asked for at once.
+const BATCH: usize = 200;
 
-pub(super) async fn run(setup: &Setup, command: &AuditCommand) -> anyhow::Result<Exit> {
-    let folder = DataFolder::open(&setup.config.data_dir)?;
-    match command {
-        AuditCommand::Verify => print_verified(&folder, setup.screen).await,
-        AuditCommand::Tail { number } => tail(&folder, u64::from(*number), setup.screen).await,
-    }
+pub(super) async fn run(ready: Ready, command: AuditCommand) -> anyhow::Result<Exit> {
+    ready
+        .with_server(Purpose::Keep, async |contact| {
+            let (client, screen) = (&contact.operator, contact.screen);
+            match command {
+                AuditCommand::Verify => print_verified(client, screen).await,
+                AuditCommand::Tail { number } => {
+                    tail(client, u64::from(number), contact.names().await, screen).await
+                }
+                AuditCommand::Export { after } => export(client, after, screen).await,
+            }
+        })
+        .await
 }
 
-async fn print_verified(folder: &DataFolder, screen: Screen) -> anyhow::Result<Exit> {
-    let (records, head) = match verified(&folder.store).await? {
+async fn print_verified(client: &Client, screen: Screen) -> anyhow::Result<Exit> {
+    let (records, head) = match verified(client).await? {
         Ok(found) => found,
         Err(broken) => {
             let hint =
@@ -43,11 +49,12 @@ async fn print_verified(folder: &DataFolder, screen: Screen) -> anyhow::Result<E
     Ok(Exit::Done)
 }
 
-/// How many records there are and the hash of the last, or where the chain is broken.
-pub(super) async fn verified(store: &Arc<SqliteStore>) -> anyhow::Result<Result<(u64, Digest), BrokenChain>> {
+/// How many records there are and the hash of the last, or where the chain is broken. The chain is followed here: a
+/// server need not be believed.
+pub(super) async fn verified(client: &Client) -> Result<Result<(u64, Digest), BrokenChain>, Problem> {
     let mut head = (0, Digest::ZERO);
     loop {
-        let records = store.audit(head.0, BATCH).await?;
+        let records = client.audit(head.0, BATCH).await?;
         if records.is_empty() {
             return Ok(Ok(head));
         }
@@ -58,32 +65,75 @@ pub(super) async fn verified(store: &Arc<SqliteStore>) -> anyhow::Result<Result<
     }
 }
 
-async fn tail(folder: &DataFolder, number: u64, screen: Screen) -> anyhow::Result<Exit> {
-    let last = last_seq(&folder.store).await?;
-    let records = folder.store.audit(last.saturating_sub(number), BATCH).await?;
+async fn tail(client: &Client, number: u64, names: &Names, screen: Screen) -> anyhow::Result<Exit> {
+    let last = last_seq(client).await?;
+    let records = gathered(client, last.saturating_sub(number), number).await?;
     if screen.format == Format::Json {
-        screen.print_json(&wire::list(records.iter().map(record_json).collect::<Result<_, _>>()?, None))?;
+        let items: Vec<Value> = records.iter().map(record_json).collect::<Result<_, _>>()?;
+        screen.print_json(&json!({ "items": items, "nextCursor": null }))?;
         return Ok(Exit::Done);
     }
+    let mut table = Table::new(screen, &["NO", "WHEN", "WHAT", "BY", "EXECUTION", "DETAIL"]);
     for record in &records {
-        screen.print(&line(record)?)?;
+        let entry = record.parse()?;
+        table.row([
+            record.seq.to_string().into(),
+            entry.at.to_string().into(),
+            shown::line(&entry.what).into(),
+            entry.by.map_or_else(|| "gateway".to_owned(), |by| names.of(by.as_str())).into(),
+            entry.execution.map(|id| id.to_string()).unwrap_or_default().into(),
+            shown::line(&entry.detail).into(),
+        ]);
     }
-    if records.is_empty() {
-        screen.print("Nothing has happened yet.")?;
+    let nothing = "Nothing has happened yet.".to_owned();
+    screen.print(&if records.is_empty() { nothing } else { table.render() })?;
+    Ok(Exit::Done)
+}
+
+/// Every record as a line of JSON, in the text that was hashed; with `--json` as one document.
+async fn export(client: &Client, after: u64, screen: Screen) -> anyhow::Result<Exit> {
+    let (mut last, mut document) = (after, Vec::new());
+    loop {
+        let records = client.audit(last, BATCH).await?;
+        let Some(newest) = records.last() else { break };
+        last = newest.seq;
+        for record in &records {
+            match screen.format {
+                Format::Json => document.push(serde_json::to_value(record)?),
+                Format::Text => screen.print(&serde_json::to_string(record)?)?,
+            }
+        }
+    }
+    if screen.format == Format::Json {
+        screen.print_json(&json!({ "items": document, "nextCursor": null }))?;
     }
     Ok(Exit::Done)
 }
 
+async fn gathered(client: &Client, after: u64, number: u64) -> Result<Vec<AuditRecord>, Problem> {
+    let mut all: Vec<AuditRecord> = Vec::new();
+    loop {
+        let last = all.last().map_or(after, |record| record.seq);
+        let left = number.saturating_sub(all.len() as u64);
+        let limit = usize::try_from(left).unwrap_or(BATCH).min(BATCH);
+        let records = if limit == 0 { Vec::new() } else { client.audit(last, limit).await? };
+        if records.is_empty() {
+            return Ok(all);
+        }
+        all.extend(records);
+    }
+}
+
 /// The number of the last record, found by doubling and halving: a chain may be long, and only its end is wanted.
-async fn last_seq(store: &Arc<SqliteStore>) -> anyhow::Result<u64> {
+async fn last_seq(client: &Client) -> Result<u64, Problem> {
     let mut beyond = 1;
-    while !store.audit(beyond - 1, 1).await?.is_empty() {
+    while !client.audit(beyond - 1, 1).await?.is_empty() {
         beyond *= 2;
     }
     let (mut low, mut high) = (beyond / 2, beyond);
     while low + 1 < high {
         let middle = low + (high - low) / 2;
-        if store.audit(middle - 1, 1).await?.is_empty() { high = middle } else { low = middle }
+        if client.audit(middle - 1, 1).await?.is_empty() { high = middle } else { low = middle }
     }
     Ok(low)
 }
@@ -91,12 +141,4 @@ async fn last_seq(store: &Arc<SqliteStore>) -> anyhow::Result<u64> {
 fn record_json(record: &AuditRecord) -> anyhow::Result<Value> {
     let entry: Value = serde_json::from_str(&record.entry)?;
     Ok(json!({ "seq": record.seq, "entry": entry, "prev": record.prev, "hash": record.hash }))
-}
-
-fn line(record: &AuditRecord) -> anyhow::Result<String> {
-    let entry = record.parse()?;
-    let by = entry.by.map(|by| by.to_string()).unwrap_or_else(|| "gateway".into());
-    let about = entry.execution.map(|id| format!(" {id}")).unwrap_or_default();
-    let detail = shown::line(&entry.detail);
-    Ok(format!("{:>6}  {}  {:<13} {by:<15}{about}  {detail}", record.seq, entry.at, entry.what))
 }

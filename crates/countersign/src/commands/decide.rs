@@ -1,104 +1,152 @@
 //! `approve` and `deny`: a person's word, and what came of it.
 //!
-//! Before anything is decided it is made sure that this process could go on with the call: a gateway that does not have
-//! the tool, or has other rules, would have to withdraw the question.
+//! Before anything is decided it is made sure that the server could go on with the call: one that does not have the
+//! tool, or has other rules, would have to withdraw the question.
 
-use countersign_core::execution::Call;
-use countersign_kernel::{Answer, DecideError, Receipt, Target};
-use countersign_sdk::{AskKind, Remember};
+use std::path::PathBuf;
 
+use countersign_core::digest::Digest;
+use countersign_core::execution::Execution;
+use countersign_core::ids::{ElicitationId, ExecutionId};
+use countersign_sdk::{FormSchema, Remember};
+use countersign_server::wire::{Decision, Elicitation, ElicitationResponse, PendingKind, ResolveRequest};
+
+use super::call::violations;
 use super::input;
 use crate::args::{ApproveArgs, DenyArgs};
-use crate::data_folder::{DataFolder, Told, target};
+use crate::client::Part;
+use crate::contact::{Contact, Purpose, Ready, Serves};
 use crate::exit::{Exit, Problem};
 use crate::invocation::Invocation;
-use crate::local::{Setup, missing_tool_hint};
 use crate::screen::{Format, Screen};
-use crate::{report, terminal};
+use crate::{report, shown, terminal};
 
-pub(super) async fn approve(setup: Setup, args: ApproveArgs) -> anyhow::Result<Exit> {
-    let target = target(&args.id, &setup.invocation)?;
+pub(super) async fn approve(ready: Ready, args: ApproveArgs) -> anyhow::Result<Exit> {
+    check_target(&args.id, &ready.setup.invocation)?;
     let mut data = args.data.as_deref().map(|data| input::json(Some(data), "--data")).transpose()?;
-    let folder = DataFolder::open(&setup.config.data_dir)?;
-    let told = decidable(&folder, target, &setup).await?;
-    check_policy(&told, target, &setup)?;
-    let screen = setup.screen;
-    if data.is_none() && screen.can_ask() {
-        match filled(&told, target, screen).await {
-            Filled::NoForm => {}
-            Filled::With(given) => data = Some(given),
-            Filled::Left => return Ok(left(screen)),
-        }
-    }
-    let remember = args.remember.map(Remember::from);
-    let answer = Answer::Approve { remember, data };
-    setup
-        .with_gateway(&folder, async |local| {
-            let decided = local.decide(target, answer.clone(), args.comment).await;
-            let receipt = decided.map_err(|error| refused(error, &local.invocation))?;
-            announce(&receipt, &told, &answer, local.screen);
-            let result = local.until_paused(receipt.execution).await?;
-            report::result(&result, local.screen, &local.invocation)
+    let rules = Rules {
+        version: ready.setup.config.policy.version().digest(),
+        file: ready.setup.config.file.clone(),
+    };
+    ready
+        .with_server(Purpose::Act, async |contact| {
+            let asked = decidable(contact, &args.id).await?;
+            rules.check(&asked, contact).await?;
+            if data.is_none() && contact.screen.can_ask() {
+                match filled(&asked, contact.screen).await {
+                    Filled::NoForm => {}
+                    Filled::With(given) => data = Some(given),
+                    Filled::Left => return Ok(left(contact.screen)),
+                }
+            }
+            let remember = args.remember.map(Remember::from);
+            let answer = ResolveRequest { comment: args.comment, ..terminal::yes(remember, data) };
+            let receipt = decide(contact, &asked, &answer).await?;
+            announce(&receipt, &asked, &answer, contact.screen);
+            let result = contact.operator.until_it_rests(&receipt.execution_id).await?;
+            report::result(&result, contact.screen, &contact.invocation)
         })
         .await
 }
 
-pub(super) async fn deny(setup: Setup, args: DenyArgs) -> anyhow::Result<Exit> {
-    let target = target(&args.id, &setup.invocation)?;
-    let folder = DataFolder::open(&setup.config.data_dir)?;
-    let told = decidable(&folder, target, &setup).await?;
-    let execution = told.execution.id();
-    setup
-        .with_gateway(&folder, async |local| {
-            let decided = local.decide(target, Answer::Deny, args.reason).await;
-            let receipt = decided.map_err(|error| refused(error, &local.invocation))?;
-            announce(&receipt, &told, &Answer::Deny, local.screen);
-            let result = local.until_paused(execution).await?;
-            report::result(&result, local.screen, &local.invocation)
+pub(super) async fn deny(ready: Ready, args: DenyArgs) -> anyhow::Result<Exit> {
+    check_target(&args.id, &ready.setup.invocation)?;
+    ready
+        .with_server(Purpose::Act, async |contact| {
+            let asked = decidable(contact, &args.id).await?;
+            let answer = terminal::no(args.reason);
+            let receipt = decide(contact, &asked, &answer).await?;
+            announce(&receipt, &asked, &answer, contact.screen);
+            let result = contact.operator.until_it_rests(&receipt.execution_id).await?;
+            report::result(&result, contact.screen, &contact.invocation)
         })
         .await?;
     // A denial that was recorded is a success, whatever the execution makes of it.
     Ok(Exit::Done)
 }
 
-/// The execution that is decided about, if this process can go on with it.
-async fn decidable(folder: &DataFolder, target: Target, setup: &Setup) -> anyhow::Result<Told> {
-    let Some(told) = folder.told_of(target).await? else {
-        let hint = format!("`{}` lists what waits.", setup.invocation.command("inbox"));
-        return Err(Problem::new("not_found", "there is nothing of this id to decide").hint(hint).into());
+/// What `approve` and `deny` name: an elicitation, or an execution.
+fn check_target(id: &str, invocation: &Invocation) -> Result<(), Problem> {
+    let parsed = if id.starts_with(ExecutionId::PREFIX) {
+        id.parse::<ExecutionId>().map(drop).map_err(|e| e.to_string())
+    } else if id.starts_with(ElicitationId::PREFIX) {
+        id.parse::<ElicitationId>().map(drop).map_err(|e| e.to_string())
+    } else {
+        Err(format!("{id:?} is neither an elicitation (eli_…) nor an execution (exec_…)"))
     };
-    let paths = setup.paths();
-    let missing =
-        told.execution.unsettled().find(|call| !paths.iter().any(|path| call.path.as_str() == path));
-    match missing {
-        Some(call) if !told.execution.status().is_final() => {
-            let message =
-                format!("it waits still, but its tool {} is not here, so it could not run", call.path);
-            let hint = missing_tool_hint(call.path.as_str(), &setup.invocation);
-            Err(Problem::new("tool_not_here", message).hint(hint).into())
-        }
-        _ => Ok(told),
+    parsed.map_err(|e| {
+        Problem::usage(e).hint(format!("`{}` lists what waits, with its ids.", invocation.command("inbox")))
+    })
+}
+
+/// The question that is decided, if the server can go on with it.
+async fn decidable(contact: &Contact, id: &str) -> Result<Elicitation, Problem> {
+    let asked = match contact.operator.elicitation(id).await {
+        Ok(asked) => asked,
+        Err(problem) => match last_asked(contact, id).await {
+            Some(asked) if problem.code == "not_found" => asked,
+            _ => return Err(refused(problem, contact).await),
+        },
+    };
+    let tool = asked.question.tool_path.as_str();
+    if asked.decision.is_none() && contact.lacks(tool).await {
+        return Err(contact.tool_not_here(tool, "so it could not run; it waits still"));
+    }
+    Ok(asked)
+}
+
+/// The last question of an execution that asks nothing now: whoever decides it again is told how it was decided.
+async fn last_asked(contact: &Contact, id: &str) -> Option<Elicitation> {
+    id.parse::<ExecutionId>().ok()?;
+    let (mut part, mut last) = (Some(Part::default()), None);
+    while let Some(wanted) = part {
+        let list = contact.operator.elicitations_of(id, &wanted).await.ok()?;
+        part = Part::after(&list);
+        last = list.items.into_iter().next_back().or(last);
+    }
+    last
+}
+
+async fn decide(
+    contact: &Contact,
+    asked: &Elicitation,
+    answer: &ResolveRequest,
+) -> Result<ElicitationResponse, Problem> {
+    match contact.operator.resolve(&asked.question.elicitation_id, answer).await {
+        Ok(receipt) => Ok(receipt),
+        Err(problem) => Err(refused(problem, contact).await),
     }
 }
 
-/// An approval is bound to the rules it was asked under; under others the gateway would withdraw the question.
-fn check_policy(told: &Told, target: Target, setup: &Setup) -> Result<(), Problem> {
-    let same = |call: &Call| call.policy_version == setup.config.policy.version().digest();
-    let waits = told.execution.open().any(|e| match target {
-        Target::Elicitation(id) => e.id == id,
-        Target::Execution(_) => true,
-    });
-    if !waits || told.execution.unsettled().all(same) {
-        return Ok(());
+/// The rules that a server in this process decides by.
+struct Rules {
+    version: Digest,
+    file: Option<PathBuf>,
+}
+
+impl Rules {
+    /// An approval is bound to the rules it was asked under; under others the gateway would withdraw the question. A
+    /// server of its own keeps its rules for as long as it runs.
+    async fn check(&self, asked: &Elicitation, contact: &Contact) -> anyhow::Result<()> {
+        if contact.serves == Serves::Elsewhere || asked.decision.is_some() {
+            return Ok(());
+        }
+        let journal = contact.operator.journal(&asked.question.execution_id).await?;
+        let execution = Execution::replay(&journal)?;
+        if execution.unsettled().all(|call| call.policy_version == self.version) {
+            return Ok(());
+        }
+        let file = match &self.file {
+            Some(file) => format!("the rules of {}", file.display()),
+            None => "no rules".to_owned(),
+        };
+        let deny = contact.invocation.command("deny ID");
+        let message = format!("it was asked under other rules than are in force here ({file})");
+        let hint = format!(
+            "Approve with the --config it was asked under. If the rules changed for good, `{deny}` and call again."
+        );
+        Err(Problem::new("approval_void", message).hint(hint).into())
     }
-    let file = match &setup.config.file {
-        Some(file) => format!("the rules of {}", file.display()),
-        None => "no rules".to_owned(),
-    };
-    let deny = setup.invocation.command("deny ID");
-    Err(Problem::new("approval_void", format!("it was asked under other rules than are in force here ({file})")).hint(
-        format!("Approve with the --config it was asked under. If the rules changed for good, `{deny}` and call again."),
-    ))
 }
 
 /// What came of asking for a form's fields here.
@@ -108,20 +156,16 @@ enum Filled {
     Left,
 }
 
-async fn filled(told: &Told, target: Target, screen: Screen) -> Filled {
-    let question = told.execution.open().find(|e| match target {
-        Target::Elicitation(id) => e.id == id,
-        Target::Execution(_) => true,
-    });
-    let Some(question) = question else { return Filled::NoForm };
-    let AskKind::Form { schema } = &question.kind else { return Filled::NoForm };
-    if question.authorises() {
+async fn filled(asked: &Elicitation, screen: Screen) -> Filled {
+    let pending = &asked.question;
+    if asked.decision.is_some() || report::authorises(pending) {
         return Filled::NoForm;
     }
-    screen.note(&report::question(question, screen.err));
-    match terminal::fill(schema, screen).await {
-        Some(Answer::Approve { data: Some(data), .. }) => Filled::With(data),
-        _ => Filled::Left,
+    let Some(Ok(schema)) = pending.schema.as_ref().map(FormSchema::new) else { return Filled::NoForm };
+    screen.note(&report::question(pending, screen.err));
+    match terminal::fill(&schema, screen).await {
+        Some(data) => Filled::With(data),
+        None => Filled::Left,
     }
 }
 
@@ -131,19 +175,16 @@ fn left(screen: Screen) -> Exit {
 }
 
 /// Says what was decided, and what it means for later calls.
-fn announce(receipt: &Receipt, told: &Told, answer: &Answer, screen: Screen) {
-    let Some(asked) = told.execution.find(receipt.elicitation) else { return };
+fn announce(receipt: &ElicitationResponse, asked: &Elicitation, answer: &ResolveRequest, screen: Screen) {
     if screen.format == Format::Json {
         return;
     }
-    let elicitation = &asked.elicitation;
-    screen.note(&report::receipt(receipt, elicitation, screen.err));
-    screen.note(crate::shown::block(&elicitation.message, "  ", screen.err).trim_end());
-    if let Answer::Approve { remember, .. } = answer
-        && elicitation.kind == AskKind::Approval
-        && remember.unwrap_or(elicitation.remember) == Remember::Session
-    {
-        let (tool, session) = (&elicitation.tool, told.execution.session());
+    let pending = &asked.question;
+    screen.note(&report::receipt(receipt, pending, screen.err));
+    screen.note(shown::block(&pending.message, "  ", screen.err).trim_end());
+    let remembered = answer.remember.as_deref().unwrap_or(&pending.remember) == "session";
+    if answer.approved && pending.kind == PendingKind::Approval && remembered {
+        let (tool, session) = (shown::line(&pending.tool_path), shown::line(&asked.session_id));
         screen.note(&format!(
             "Later calls of {tool} in {session} run without asking. (--remember call approves one call only; another \
              --session asks anew.)"
@@ -151,32 +192,37 @@ fn announce(receipt: &Receipt, told: &Told, answer: &Answer, screen: Screen) {
     }
 }
 
-fn refused(error: DecideError, invocation: &Invocation) -> anyhow::Error {
-    let (code, text) = (error.code(), error.to_string());
-    let inbox = invocation.command("inbox");
-    match error {
-        DecideError::Gateway(error) => error.into(),
-        DecideError::Expired => Problem::new(code, text).exit(Exit::Refused).into(),
-        DecideError::Decided(decision) => {
-            Problem::new(code, format!("it was decided already: {}", report::decision(&decision))).into()
+/// Why nothing was decided, and what to do about it.
+async fn refused(problem: Problem, contact: &Contact) -> Problem {
+    let inbox = contact.invocation.command("inbox");
+    match problem.code.as_ref() {
+        "not_found" => Problem::new("not_found", "there is nothing of this id to decide")
+            .hint(format!("`{inbox}` lists what waits.")),
+        "already_decided" => {
+            let decision = problem
+                .more
+                .get("decision")
+                .cloned()
+                .and_then(|d| serde_json::from_value::<Decision>(d).ok());
+            let names = contact.names().await;
+            let by = decision.map_or_else(String::new, |d| format!(": {}", report::told_decision(&d, names)));
+            problem.saying(format!("it was decided already{by}"))
         }
-        DecideError::Ambiguous(open) => {
-            let ids: String = open.iter().map(|id| format!("\n  {id}")).collect();
-            Problem::new(
-                code,
-                format!("the execution waits for {} decisions; name one of them:{ids}", open.len()),
-            )
-            .hint(format!("`{inbox}` shows each."))
-            .into()
+        "several_pending" => {
+            let open =
+                problem.more.get("pending").and_then(|open| open.as_array()).cloned().unwrap_or_default();
+            let id =
+                |one: &serde_json::Value| one.as_str().or(one["elicitationId"].as_str()).map(str::to_owned);
+            let ids: String = open.iter().filter_map(id).map(|id| format!("\n  {id}")).collect();
+            let message = format!("the execution waits for {} decisions; name one of them:{ids}", open.len());
+            problem.saying(message).hint(format!("`{inbox}` shows each."))
         }
-        DecideError::InvalidData(violations) => {
-            let lines: String =
-                violations.iter().map(|v| format!("\n  {}", crate::shown::flat(&v.to_string()))).collect();
-            Problem::new(code, format!("the answer does not fit the form:{lines}"))
+        "invalid_data" => {
+            let lines = violations(&problem);
+            problem
+                .saying(format!("the answer does not fit the form:{lines}"))
                 .hint(format!("Give it with --data '{{…}}'; `{inbox} --json` shows the form's schema."))
-                .into()
         }
-        DecideError::NotFound => Problem::new(code, text).hint(format!("`{inbox}` lists what waits.")).into(),
-        _ => Problem::new(code, text).into(),
+        _ => problem,
     }
 }

@@ -1,19 +1,24 @@
-//! `doctor`: what is configured, what is there, what is wrong, and what to do about it. It makes and changes nothing.
+//! `doctor`: what is configured, what is there, what is reachable, what is wrong, and what to do about it. It makes and
+//! changes nothing.
 
 use std::path::Path;
 
-use countersign_core::execution::Status;
-use countersign_kernel::ports::{Clock as _, Credentials as _, EnvCredentials, SystemClock};
+use countersign_kernel::ports::{Credentials as _, EnvCredentials};
 use countersign_sdk::{Plugin, Principal};
+use countersign_server::wire::{ExecutionSummary, Status};
 use rusqlite::{Connection, OpenFlags};
 use serde_json::json;
 
 use super::{Given, audit};
+use crate::client::{Part, UNREACHABLE};
 use crate::config::{Config, ConfigErrors};
-use crate::data_folder::DataFolder;
-use crate::exit::Exit;
-use crate::local::{Setup, script_host};
+use crate::contact::{Contact, Purpose, Ready, Serves};
+use crate::exit::{Exit, Problem};
+use crate::key_files::{ADMIN_TOKEN, AGENT_TOKEN};
+use crate::local::script_host;
+use crate::reach;
 use crate::screen::{Format, Paint, Screen};
+use crate::serving::Notice;
 use crate::shown;
 use crate::span::span;
 
@@ -61,15 +66,19 @@ pub(super) async fn run(given: Given) -> anyhow::Result<Exit> {
         findings.odd("environment", format!("{stranger} is set and means nothing"), "Is it misspelt?");
     }
     scripts(&mut findings).await;
-    match &given.setup {
-        Err(errors) => bad_configuration(errors, &mut findings),
+    let screen = given.screen;
+    match given.setup {
+        Err(errors) => bad_configuration(&errors, &mut findings),
         Ok(setup) => {
             configuration(&setup.config, &mut findings);
             tools(&setup.plugins, &mut findings).await?;
-            data_folder(setup, &mut findings).await?;
+            data_folder(&setup.config.data_dir, &mut findings);
+            server(Ready { setup, environment: given.environment }, &mut findings).await;
         }
     }
-    print(&findings, given.screen)?;
+    let install = given.invocation.command("mcp install claude-code|cursor|vscode|codex");
+    findings.good("MCP clients", format!("`{install}` shows how to connect one"));
+    print(&findings, screen)?;
     let bad = findings.0.iter().any(|finding| finding.health == Health::Bad);
     Ok(if bad { Exit::Failed } else { Exit::Done })
 }
@@ -162,58 +171,50 @@ async fn tools(plugins: &[Plugin], findings: &mut Findings) -> anyhow::Result<()
     Ok(())
 }
 
-async fn data_folder(setup: &Setup, findings: &mut Findings) -> anyhow::Result<()> {
-    let folder = setup.config.data_dir.as_path();
+fn data_folder(folder: &Path, findings: &mut Findings) {
     if !folder.exists() {
         findings
             .good("data folder", format!("{} is not there yet; the first call makes it", folder.display()));
-        return Ok(());
+        return;
     }
     findings.good("data folder", folder.display().to_string());
-    others_may_look(folder, findings);
+    others_may_look(folder, 0o077, findings);
     let file = folder.join(DATABASE);
-    if !file.exists() {
-        findings.good("store", "there is none yet; the first call makes it");
-        return Ok(());
+    match schema_version(&file) {
+        _ if !file.exists() => findings.good("store", "there is none yet; the first call makes it"),
+        Some(version) => findings.good("store", format!("SQLite, schema version {version}")),
+        None => {}
     }
-    if let Some(version) = schema_version(&file) {
-        findings.good("store", format!("SQLite, schema version {version}"));
-    }
-    match DataFolder::open(folder) {
-        Err(problem) if problem.code == "data_folder_in_use" => {
-            findings.odd("lock", problem.message, "Executions and audit were not looked at.");
-        }
-        Err(problem) => findings.bad("store", problem.message, problem.hint.unwrap_or_default()),
-        Ok(open) => {
-            findings.good("lock", "free");
-            executions(&open, setup, findings).await?;
-            match audit::verified(&open.store).await? {
-                Ok((records, _)) => findings.good("audit", format!("{records} records, unbroken")),
-                Err(broken) => {
-                    findings.bad("audit", broken.to_string(), "Keep a copy and compare it with a backup.");
-                }
-            }
+    for name in [ADMIN_TOKEN, AGENT_TOKEN] {
+        let path = folder.join(name);
+        if path.exists() {
+            findings.good("tokens", format!("{name} is there"));
+            others_may_look(&path, 0o177, findings);
+        } else {
+            findings.good("tokens", format!("{name} is not there yet; the first start makes it"));
         }
     }
-    Ok(())
 }
 
 #[cfg(unix)]
-fn others_may_look(folder: &Path, findings: &mut Findings) {
+fn others_may_look(path: &Path, too_much: u32, findings: &mut Findings) {
     use std::os::unix::fs::PermissionsExt as _;
-    let Ok(facts) = folder.metadata() else { return };
+    let Ok(facts) = path.metadata() else { return };
     let mode = facts.permissions().mode() & 0o777;
-    if mode & 0o077 != 0 {
+    if mode & too_much != 0 {
+        let about = if facts.is_dir() { "data folder" } else { "tokens" };
         let advice = format!(
-            "Whoever can write there can decide: chmod 700 {}",
-            crate::invocation::quoted(&folder.to_string_lossy())
+            "Whoever can read or write there can decide: chmod {:o} {}",
+            0o777 & !too_much,
+            crate::invocation::quoted(&path.to_string_lossy())
         );
-        findings.odd("data folder", format!("others may look into it (mode {mode:o})"), advice);
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        findings.odd(about, format!("others may look into {name} (mode {mode:o})"), advice);
     }
 }
 
 #[cfg(not(unix))]
-fn others_may_look(_: &Path, _: &mut Findings) {}
+fn others_may_look(_: &Path, _: u32, _: &mut Findings) {}
 
 /// Read beside whoever has the folder open.
 fn schema_version(file: &Path) -> Option<i64> {
@@ -221,34 +222,119 @@ fn schema_version(file: &Path) -> Option<i64> {
     connection.pragma_query_value(None, "user_version", |row| row.get(0)).ok()
 }
 
-async fn executions(folder: &DataFolder, setup: &Setup, findings: &mut Findings) -> anyhow::Result<()> {
-    let now = SystemClock.now();
-    let waiting =
-        folder.open_questions().await?.iter().filter(|row| now < row.elicitation.expires_at).count();
-    match waiting {
-        0 => findings.good("inbox", "empty"),
-        number => {
-            findings.good("inbox", format!("{number} waiting: `{}`", setup.invocation.command("inbox")));
+/// The server that commands talk to, and what it says of what it keeps.
+async fn server(ready: Ready, findings: &mut Findings) {
+    let folder = ready.setup.config.data_dir.clone();
+    let named = ready.environment.text("COUNTERSIGN_URL").map(std::borrow::Cow::into_owned);
+    match (&named, reach::running(&folder).await) {
+        (Some(url), _) => findings.good("server", format!("{url}, as COUNTERSIGN_URL says")),
+        (None, Some(url)) => {
+            let version = Notice::read(&folder).map(|notice| notice.version).unwrap_or_default();
+            findings.good("server", format!("{url} runs for this data folder, countersign {version}"));
+            if version != env!("CARGO_PKG_VERSION") {
+                findings.odd("server", "it has another version than this program", "Start it again.");
+            }
+        }
+        (None, None) => {
+            findings.good("server", "none runs for this data folder; commands serve themselves meanwhile");
+            if !folder.join(DATABASE).exists() {
+                return;
+            }
         }
     }
-    for row in folder.executions_in(Status::InDoubt).await? {
-        let advice = format!(
-            "Look at it with `{}`, then settle it.",
-            setup.invocation.command(&format!("executions {}", row.id))
-        );
-        findings.odd("in doubt", row.id.to_string(), advice);
+    let here = ready.setup.paths();
+    let mut seen = Findings::default();
+    let asked =
+        ready.with_server(Purpose::Look, async |contact| Ok(state(contact, &here, &mut seen).await?)).await;
+    findings.0.append(&mut seen.0);
+    if let Err(error) = asked {
+        unusable(&error, findings);
     }
-    let interrupted = folder.executions_in(Status::Running).await?.len();
-    if interrupted > 0 {
-        let advice = "The next call or decision goes on with them, or finds them in doubt.";
-        findings.odd("interrupted", format!("{interrupted} executions"), advice);
+}
+
+fn unusable(error: &anyhow::Error, findings: &mut Findings) {
+    match error.downcast_ref::<Problem>() {
+        Some(problem) => {
+            let hint = problem.hint.clone().unwrap_or_default();
+            match problem.code.as_ref() {
+                "data_folder_in_use" => {
+                    findings.odd("lock", problem.message.clone(), "Executions and audit were not looked at.");
+                }
+                UNREACHABLE | "unauthenticated" | "no_token" => {
+                    findings.bad("server", problem.message.clone(), hint)
+                }
+                _ => findings.bad("store", problem.message.clone(), hint),
+            }
+        }
+        None => findings.bad("store", format!("{error:#}"), "The log says more: COUNTERSIGN_LOG=debug"),
     }
-    for row in folder.stranded(&setup.paths()).await? {
-        let tool = row.tool.as_ref().map(ToString::to_string).unwrap_or_default();
-        let advice = crate::local::missing_tool_hint(&tool, &setup.invocation);
-        findings.odd("interrupted", format!("{} needs {tool}, which is not here", row.id), advice);
+}
+
+async fn state(contact: &Contact, here: &[String], findings: &mut Findings) -> Result<(), Problem> {
+    let client = &contact.operator;
+    if contact.serves == Serves::Elsewhere {
+        let ready = client.probe("readyz").await?;
+        let who = client.whoami().await?;
+        let roles = who.roles.join(", ");
+        findings.good("server", format!("{}; you are {} ({roles})", ready.trim(), who.principal));
+    }
+    waiting(contact, findings).await?;
+    for item in in_status(contact, Status::InDoubt).await? {
+        let show = contact.invocation.command(&format!("executions {}", item.execution_id));
+        findings.odd("in doubt", item.execution_id, format!("Look at it with `{show}`, then settle it."));
+    }
+    if contact.serves == Serves::Here {
+        interrupted(contact, here, findings).await?;
+    }
+    match audit::verified(client).await? {
+        Ok((records, _)) => findings.good("audit", format!("{records} records, unbroken")),
+        Err(broken) => {
+            findings.bad("audit", broken.to_string(), "Keep a copy and compare it with a backup.");
+        }
     }
     Ok(())
+}
+
+async fn waiting(contact: &Contact, findings: &mut Findings) -> Result<(), Problem> {
+    let (mut number, mut part) = (0, Some(Part::default()));
+    while let Some(wanted) = part {
+        let list = contact.operator.elicitations(&wanted).await?;
+        number +=
+            list.items.iter().filter(|asked| crate::report::time_left(&asked.question).is_some()).count();
+        part = Part::after(&list);
+    }
+    match number {
+        0 => findings.good("inbox", "empty"),
+        number => {
+            findings.good("inbox", format!("{number} waiting: `{}`", contact.invocation.command("inbox")))
+        }
+    }
+    Ok(())
+}
+
+/// What a process left behind that no longer runs. One that runs now brings its own to their end.
+async fn interrupted(contact: &Contact, here: &[String], findings: &mut Findings) -> Result<(), Problem> {
+    let running = in_status(contact, Status::Running).await?;
+    if !running.is_empty() {
+        let advice = "The next call or decision goes on with them, or finds them in doubt.";
+        findings.odd("interrupted", format!("{} executions", running.len()), advice);
+    }
+    for item in running {
+        let Some(tool) = item.tool.filter(|tool| !here.contains(tool)) else { continue };
+        let found = format!("{} needs {tool}, which is not here", item.execution_id);
+        findings.odd("interrupted", found, contact.missing_tool_hint(&tool));
+    }
+    Ok(())
+}
+
+async fn in_status(contact: &Contact, status: Status) -> Result<Vec<ExecutionSummary>, Problem> {
+    let (mut all, mut part) = (Vec::new(), Some(Part::default()));
+    while let Some(wanted) = part {
+        let list = contact.operator.executions(&[status], &wanted).await?;
+        part = Part::after(&list);
+        all.extend(list.items);
+    }
+    Ok(all)
 }
 
 fn print(findings: &Findings, screen: Screen) -> anyhow::Result<()> {

@@ -1,92 +1,135 @@
 //! `executions`: what was called and where it stands. It only looks.
 
-use countersign_core::execution::{Execution, Recovery, Status};
-use countersign_kernel::ExecutionResult;
-use countersign_kernel::ports::{ExecutionFilter, ExecutionRow, Page, Store as _};
+use countersign_core::event::Event;
+use countersign_core::execution::{Execution, Recovery};
+use countersign_core::ids::ExecutionId;
+use countersign_server::wire::{ExecutionResult, ExecutionSummary, List, Status};
 use serde_json::json;
 
 use super::timeline;
 use crate::args::ExecutionsArgs;
-use crate::data_folder::{DataFolder, Told, execution_id};
+use crate::client::Part;
+use crate::contact::{Contact, Purpose, Ready, Serves};
 use crate::exit::{Exit, Problem};
-use crate::local::Setup;
-use crate::screen::{Format, Paint, Screen};
-use crate::{report, shown, wire};
+use crate::invocation::Invocation;
+use crate::names::Names;
+use crate::screen::{Format, Screen};
+use crate::table::Table;
+use crate::{report, shown};
 
-pub(super) async fn run(setup: &Setup, args: ExecutionsArgs) -> anyhow::Result<Exit> {
-    let id = args.id.as_deref().map(|id| execution_id(id, &setup.invocation)).transpose()?;
-    let folder = DataFolder::open(&setup.config.data_dir)?;
-    match id {
-        None => list(&folder, args, setup).await,
-        Some(id) => match folder.told(id).await? {
-            Some(told) => one(&told, setup),
-            None => {
-                let hint = format!("`{}` lists executions.", setup.invocation.command("executions"));
-                Err(Problem::new("not_found", format!("there is no execution {id}")).hint(hint).into())
-            }
-        },
+pub(super) async fn run(ready: Ready, args: ExecutionsArgs) -> anyhow::Result<Exit> {
+    let id = args.id.as_deref().map(|id| execution_id(id, &ready.setup.invocation)).transpose()?;
+    ready
+        .with_server(Purpose::Look, async |contact| match id {
+            None => list(contact, args).await,
+            Some(id) => one(contact, &id.to_string()).await,
+        })
+        .await
+}
+
+/// An execution's id from the command line.
+pub(super) fn execution_id(id: &str, invocation: &Invocation) -> Result<ExecutionId, Problem> {
+    id.parse().map_err(|e: countersign_core::ids::IdError| {
+        Problem::usage(e.to_string())
+            .hint(format!("`{}` lists executions.", invocation.command("executions")))
+    })
+}
+
+/// That there is no such execution, and where there are some.
+pub(super) fn not_found(problem: Problem, id: &str, invocation: &Invocation) -> Problem {
+    match problem.code.as_ref() {
+        "not_found" => problem
+            .saying(format!("there is no execution {id}"))
+            .hint(format!("`{}` lists executions.", invocation.command("executions"))),
+        _ => problem,
     }
 }
 
-async fn list(folder: &DataFolder, args: ExecutionsArgs, setup: &Setup) -> anyhow::Result<Exit> {
-    let status = args.status.into_iter().map(Status::from).collect();
-    let page = Page { cursor: args.cursor, limit: usize::from(args.limit) };
-    let part = folder.store.executions(ExecutionFilter { status, requester: None }, page).await?;
-    let screen = setup.screen;
+async fn list(contact: &Contact, args: ExecutionsArgs) -> anyhow::Result<Exit> {
+    let status: Vec<Status> = args.status.into_iter().map(Status::from).collect();
+    let list = gathered(contact, &status, args.cursor, usize::from(args.limit)).await?;
+    let screen = contact.screen;
     if screen.format == Format::Json {
-        screen.print_json(&wire::list(
-            part.items.iter().map(wire::execution).collect(),
-            part.next.as_deref(),
-        ))?;
+        screen.print_json(&serde_json::to_value(list)?)?;
         return Ok(Exit::Done);
     }
-    for row in &part.items {
-        screen.print(&entry(row, screen.out))?;
-    }
-    match part.next {
-        Some(cursor) => screen
-            .note(&format!("More: `{}`", setup.invocation.command(&format!("executions --cursor {cursor}")))),
-        None if part.items.is_empty() => screen.note("There are none."),
+    screen.print(&table(&list.items, contact.names().await, screen).render())?;
+    match list.next_cursor {
+        Some(cursor) => screen.note(&format!(
+            "More: `{}`",
+            contact.invocation.command(&format!("executions --cursor {cursor}"))
+        )),
+        None if list.items.is_empty() => screen.note("There are none."),
         None => {}
     }
     Ok(Exit::Done)
 }
 
-fn entry(row: &ExecutionRow, paint: Paint) -> String {
-    let status = report::status(row.status, paint);
-    let padding = " ".repeat(10_usize.saturating_sub(wire::status(row.status).len()));
-    let tool = row.tool.as_ref().map(ToString::to_string).unwrap_or_default();
-    format!(
-        "{}  {status}{padding} {tool:<20} {:<12} {}",
-        row.id,
-        row.session.as_str(),
-        report::ago(row.created_at)
-    )
+/// As many as are wanted, however many the server gives at once.
+async fn gathered(
+    contact: &Contact,
+    status: &[Status],
+    cursor: Option<String>,
+    wanted: usize,
+) -> Result<List<ExecutionSummary>, Problem> {
+    let mut all = List { items: Vec::new(), next_cursor: cursor };
+    loop {
+        let part = Part { cursor: all.next_cursor.take(), limit: Some(wanted - all.items.len()) };
+        let list = contact.operator.executions(status, &part).await?;
+        all.items.extend(list.items);
+        all.next_cursor = list.next_cursor;
+        if all.items.len() >= wanted || all.next_cursor.is_none() {
+            return Ok(all);
+        }
+    }
 }
 
-fn one(told: &Told, setup: &Setup) -> anyhow::Result<Exit> {
-    let result = ExecutionResult::of(&told.execution, Vec::new());
-    let screen = setup.screen;
+fn table(items: &[ExecutionSummary], names: &Names, screen: Screen) -> Table {
+    let paint = screen.out;
+    let mut table = Table::new(screen, &["EXECUTION", "STATUS", "TOOL", "SESSION", "REQUESTER", "STARTED"]);
+    for item in items {
+        let word = report::status_text(item.status);
+        table.row([
+            shown::line(&item.execution_id).into(),
+            (word.to_owned(), report::status(item.status, paint)).into(),
+            item.tool.as_deref().map_or_else(|| "(script)".to_owned(), shown::line).into(),
+            shown::line(&item.session_id).into(),
+            names.of(&item.requester).into(),
+            report::ago(&item.created_at).into(),
+        ]);
+    }
+    table
+}
+
+async fn one(contact: &Contact, id: &str) -> anyhow::Result<Exit> {
+    let lost = |problem| not_found(problem, id, &contact.invocation);
+    let result = contact.operator.execution(id, std::time::Duration::ZERO).await.map_err(lost)?;
+    let journal = contact.operator.journal(id).await.map_err(lost)?;
+    let screen = contact.screen;
     if screen.format == Format::Json {
-        let mut document = wire::result(&result);
-        document["journal"] = json!(told.journal);
+        let mut document = serde_json::to_value(&result)?;
+        document["journal"] = json!(journal);
         screen.print_json(&document)?;
         return Ok(Exit::Done);
     }
-    print_head(&told.execution, screen)?;
-    for line in timeline::lines(&told.journal) {
+    print_head(&result, &journal, screen)?;
+    for line in timeline::lines(&journal, contact.names().await) {
         screen.print(&line)?;
     }
-    if let Some(note) = interrupted(&told.execution, setup) {
+    if let Some(note) = what_to_do(&result, &journal, contact) {
         screen.print(&format!("\n{note}"))?;
     }
     Ok(Exit::Done)
 }
 
-fn print_head(execution: &Execution, screen: Screen) -> anyhow::Result<()> {
+fn print_head(result: &ExecutionResult, journal: &[Event], screen: Screen) -> anyhow::Result<()> {
     let paint = screen.out;
-    let id = paint.bold(&execution.id().to_string());
-    screen.print(&format!("{id}  {}", report::status(execution.status(), paint)))?;
+    let id = paint.bold(&result.execution_id);
+    screen.print(&format!("{id}  {}", report::status(result.status, paint)))?;
+    if journal.is_empty() {
+        return Ok(());
+    }
+    let execution = Execution::replay(journal)?;
     if let Some(script) = execution.script() {
         screen.print(&format!("  script\n{}", shown::block(script.source.trim_end(), "  ", paint)))?;
     }
@@ -97,25 +140,31 @@ fn print_head(execution: &Execution, screen: Screen) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What the journal cannot say because nobody was there to write it: its process died.
-fn interrupted(execution: &Execution, setup: &Setup) -> Option<String> {
-    let id = execution.id();
-    let settle = |call| setup.invocation.command(&format!("settle {id} {call} --as done|failed|retry"));
-    match execution.status() {
-        Status::InDoubt => {
-            let call = execution
-                .calls()
-                .iter()
-                .find(|c| matches!(c.phase(), countersign_core::execution::Phase::InDoubt(_)))?;
-            Some(format!("In doubt: look at the outside system, then `{}`.", settle(call.no)))
+/// What a person can do about it, and what the journal cannot say because nobody was there to write it.
+fn what_to_do(result: &ExecutionResult, journal: &[Event], contact: &Contact) -> Option<String> {
+    let id = &result.execution_id;
+    let command = |rest: String| contact.invocation.command(&rest);
+    let settle = |call: String| command(format!("settle {id} {call} --as done|failed|retry"));
+    match result.status {
+        Status::Paused => {
+            let waits = result.pending.iter().map(|p| command(format!("approve {}", p.elicitation_id)));
+            let waits: Vec<String> = waits.map(|command| format!("`{command}`")).collect();
+            Some(format!("It waits for a person: {}, or deny.", waits.join(", ")))
         }
-        Status::Running => Some(match execution.recover().first() {
-            Some(Recovery::FoundInDoubt(call)) => format!(
-                "Its process ended while call {call} ran, so it is in doubt. Look at the outside system, then `{}`.",
-                settle(*call)
-            ),
-            _ => "Its process ended before it did; it goes on with the next call or decision.".to_owned(),
-        }),
+        Status::InDoubt => {
+            let call = result.calls.iter().position(|call| call.status == "in_doubt")?;
+            Some(format!("In doubt: look at the outside system, then `{}`.", settle(call.to_string())))
+        }
+        Status::Running if contact.serves == Serves::Here => {
+            let recovery = Execution::replay(journal).ok()?.recover();
+            Some(match recovery.first() {
+                Some(Recovery::FoundInDoubt(call)) => format!(
+                    "Its process ended while call {call} ran, so it is in doubt. Look at the outside system, then `{}`.",
+                    settle(call.to_string())
+                ),
+                _ => "Its process ended before it did; it goes on with the next call or decision.".to_owned(),
+            })
+        }
         _ => None,
     }
 }

@@ -1,33 +1,51 @@
-//! `inbox`: what waits for a person. It only looks.
+//! `inbox`: what waits for a person. It only looks; `--watch` is in `watch`.
 
-use countersign_core::time::Timestamp;
-use countersign_kernel::ports::{Clock as _, ElicitationRow, SystemClock};
+use countersign_server::wire::{Elicitation, List};
 
-use crate::data_folder::DataFolder;
-use crate::exit::Exit;
-use crate::local::Setup;
+use crate::args::InboxArgs;
+use crate::client::Part;
+use crate::contact::{Contact, Purpose, Ready, Serves};
+use crate::exit::{Exit, Problem};
+use crate::report;
 use crate::screen::{Format, Paint};
-use crate::{report, wire};
 
-pub(super) async fn run(setup: &Setup) -> anyhow::Result<Exit> {
-    let folder = DataFolder::open(&setup.config.data_dir)?;
-    let now = SystemClock.now();
-    let open = folder.open_questions().await?;
-    // What has expired is closed by the next gateway; nobody can decide it any more.
-    let (waiting, late): (Vec<_>, Vec<_>) = open.into_iter().partition(|row| is_waiting(row, now));
-    let screen = setup.screen;
+pub(super) async fn run(ready: Ready, args: InboxArgs) -> anyhow::Result<Exit> {
+    if args.watch {
+        if !ready.setup.screen.can_ask() {
+            return Err(Problem::usage("`inbox --watch` is a view for a terminal")
+                .hint("Leave --watch out; `--json` is for programs.")
+                .into());
+        }
+        return ready.with_server(Purpose::Act, async |contact| crate::watch::run(contact).await).await;
+    }
+    ready.with_server(Purpose::Look, async |contact| look(contact).await).await
+}
+
+async fn look(contact: &Contact) -> anyhow::Result<Exit> {
+    let screen = contact.screen;
+    let (mut waiting, mut late) = (Vec::new(), 0_usize);
+    let (mut part, mut number) = (Some(Part::default()), 0_usize);
+    while let Some(wanted) = part {
+        let list = contact.operator.elicitations(&wanted).await?;
+        part = Part::after(&list);
+        for asked in list.items {
+            // What has expired is closed by the server's clock; nobody can decide it any more.
+            if report::time_left(&asked.question).is_none() {
+                late += 1;
+            } else if screen.format == Format::Json {
+                waiting.push(asked);
+            } else {
+                number += 1;
+                screen.print(&entry(&asked, screen.out, contact).await)?;
+            }
+        }
+    }
     if screen.format == Format::Json {
-        screen.print_json(&wire::list(waiting.iter().map(wire::elicitation).collect(), None))?;
+        screen.print_json(&serde_json::to_value(List::whole(waiting))?)?;
         return Ok(Exit::Done);
     }
-    for row in &waiting {
-        screen.print(&entry(row, screen.out, setup))?;
-    }
-    let late = match late.len() {
-        0 => String::new(),
-        number => format!(" {number} more expired undecided."),
-    };
-    screen.print(&match waiting.len() {
+    let late = if late == 0 { String::new() } else { format!(" {late} more expired undecided.") };
+    screen.print(&match number {
         0 => format!("Nothing waits for a person.{late}"),
         1 => format!("1 waits for a person.{late}"),
         number => format!("{number} wait for a person.{late}"),
@@ -35,25 +53,22 @@ pub(super) async fn run(setup: &Setup) -> anyhow::Result<Exit> {
     Ok(Exit::Done)
 }
 
-fn is_waiting(row: &ElicitationRow, now: Timestamp) -> bool {
-    now < row.elicitation.expires_at
-}
-
-fn entry(row: &ElicitationRow, paint: Paint, setup: &Setup) -> String {
-    let (id, tool) = (row.elicitation.id, row.elicitation.tool.as_str());
-    let demo = crate::demo::owns(tool) && !setup.paths().iter().any(|path| path == tool);
+async fn entry(asked: &Elicitation, paint: Paint, contact: &Contact) -> String {
+    let pending = &asked.question;
+    let (id, tool) = (&pending.elicitation_id, pending.tool_path.as_str());
+    let demo = contact.serves == Serves::Here && crate::demo::owns(tool) && contact.lacks(tool).await;
     let command = |verb: &str| {
         let rest = format!("{verb} {id}");
-        if demo { setup.invocation.command_with_demo(&rest) } else { setup.invocation.command(&rest) }
+        if demo { contact.invocation.command_with_demo(&rest) } else { contact.invocation.command(&rest) }
     };
-    let data = if row.elicitation.authorises() { "" } else { " --data '{…}'" };
+    let data = if report::authorises(pending) { "" } else { " --data '{…}'" };
     format!(
         "{}  asked {} by {} in {}\n{}  approve   {}{data}\n  deny      {}\n\n",
-        paint.bold(&id.to_string()),
-        report::ago(row.asked_at),
-        row.requester,
-        row.session,
-        report::question(&row.elicitation, paint),
+        paint.bold(id),
+        report::ago(&pending.asked_at),
+        contact.names().await.of(&asked.requester),
+        crate::shown::line(&asked.session_id),
+        report::question(pending, paint),
         command("approve"),
         command("deny"),
     )

@@ -53,15 +53,15 @@ enum McpCommand {
 pub(super) async fn run(given: Given, args: McpArgs) -> anyhow::Result<Exit> {
     let (environment, screen) = (given.environment.clone(), given.screen);
     match args.command {
-        None => pipe(&given.ready()?, args.connect, &environment).await,
+        None => pipe(&given.ready()?.setup, args.connect, &environment).await,
         Some(McpCommand::Install(install)) => {
             let home = environment.path("HOME");
-            let launch = launch(&given.ready()?, args.connect)?;
+            let launch = launch(&given.ready()?.setup, args.connect)?;
             install::run(&install, &launch, home.as_deref(), screen)
         }
         Some(McpCommand::Background(serve)) => {
             leave_the_terminal();
-            super::serve::run(given.ready()?, serve).await
+            super::serve::run(given.ready()?.setup, serve).await
         }
     }
 }
@@ -71,7 +71,8 @@ async fn pipe(setup: &Setup, connect: Option<String>, environment: &Environment)
     let token = text("COUNTERSIGN_TOKEN");
     let upstream = match connect.or_else(|| text("COUNTERSIGN_URL")) {
         Some(url) => {
-            let place = Place::at(&url, token.as_deref()).map_err(|e| Problem::usage(format!("--connect: {e:#}")))?;
+            let place =
+                Place::at(&url, token.as_deref()).map_err(|e| Problem::usage(format!("--connect: {e:#}")))?;
             Upstream::remote(place)
         }
         None => {

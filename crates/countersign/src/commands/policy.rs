@@ -1,19 +1,17 @@
-//! `policy`: whether a file's rules are sound, and what they say of a call. Nothing runs.
+//! `policy`: whether a file's rules are sound, and what the server's rules say of a call. Nothing runs.
 
 use std::path::Path;
 
-use countersign_core::policy::{RuleOutcome, Subject};
-use countersign_sdk::{Principal, SessionId};
-use serde_json::{Value, json};
+use countersign_server::wire::{ExplainRequest, Explanation};
+use serde_json::json;
 
-use super::call::not_found;
-use super::tools::catalog;
+use super::call::{not_found, session};
 use super::{Given, input};
 use crate::args::{ExplainArgs, Shared};
 use crate::config::Config;
+use crate::contact::{Purpose, Ready};
 use crate::exit::{Exit, Problem};
-use crate::local::Setup;
-use crate::screen::Format;
+use crate::screen::{Format, Screen};
 use crate::shown;
 
 pub(super) fn check(file: &Path, given: &Given) -> anyhow::Result<Exit> {
@@ -33,67 +31,35 @@ pub(super) fn check(file: &Path, given: &Given) -> anyhow::Result<Exit> {
     Ok(Exit::Done)
 }
 
-pub(super) fn explain(setup: Setup, given: &ExplainArgs) -> anyhow::Result<Exit> {
+pub(super) async fn explain(ready: Ready, given: &ExplainArgs) -> anyhow::Result<Exit> {
     let path = given.path.as_str();
     let args = input::json(given.input.as_deref(), "the arguments")?;
-    let session = SessionId::parse(&given.session).map_err(|e| Problem::usage(format!("--session: {e}")))?;
-    let catalog = catalog(setup.plugins)?;
-    let tool = catalog.get(path).ok_or_else(|| not_found(path, &catalog, &setup.invocation))?;
-    // Rules see what would run: defaults filled in. What does not fit would never come to them, which is worth a word,
-    // but a rule can be tried out without every argument.
-    let (args, unfit) = match tool.tool().admit(args.clone()) {
-        Ok(admitted) => (admitted, Vec::new()),
-        Err(violations) => (args, violations),
-    };
-    let explanation = setup.config.policy.explain(&Subject {
-        path: tool.path(),
-        effects: tool.effects(),
-        source: tool.source(),
-        args: &args,
-        principal: &Principal::agent("local-agent")?,
-        session: &session,
-    });
-    let screen = setup.screen;
-    for violation in unfit {
-        screen.note(&format!(
-            "note: the call would be refused before any rule: {}",
-            shown::line(&violation.to_string())
-        ));
-    }
-    if screen.format == Format::Text {
-        for line in explanation.to_string().lines() {
-            screen.print(&shown::line(line))?;
-        }
-        return Ok(Exit::Done);
-    }
-    let rules: Vec<Value> = explanation
-        .rules
-        .iter()
-        .map(|rule| {
-            let (outcome, problem) = outcome_words(&rule.outcome);
-            json!({
-                "number": rule.number, "line": rule.line, "match": rule.pattern.as_str(), "when": rule.when,
-                "effect": rule.effect.to_string(), "outcome": outcome, "problem": problem,
-            })
+    let session_id = Some(session(&given.session)?);
+    let request = ExplainRequest { tool: path.to_owned(), args: Some(args), session_id };
+    ready
+        .with_server(Purpose::Catalog, async |contact| {
+            let explained = match contact.agent.explain(&request).await {
+                Ok(explained) => explained,
+                Err(problem) if problem.code == "tool_not_found" => {
+                    return Err(not_found(problem, path, contact).await.into());
+                }
+                Err(problem) => return Err(problem.into()),
+            };
+            print(&explained, contact.screen)
         })
-        .collect();
-    let verdict = &explanation.verdict;
-    screen.print_json(&json!({
-        "path": explanation.path,
-        "effect": verdict.effect.to_string(),
-        "source": verdict.source.to_string(),
-        "reason": verdict.reason,
-        "rules": rules,
-    }))?;
-    Ok(Exit::Done)
+        .await
 }
 
-fn outcome_words(outcome: &RuleOutcome) -> (&'static str, Option<&str>) {
-    match outcome {
-        RuleOutcome::Matches => ("matches", None),
-        RuleOutcome::PatternMisses => ("pattern_misses", None),
-        RuleOutcome::WhenIsFalse => ("when_is_false", None),
-        RuleOutcome::WhenFailed(problem) => ("when_failed", Some(problem)),
-        RuleOutcome::NotReached => ("not_reached", None),
+fn print(explained: &Explanation, screen: Screen) -> anyhow::Result<Exit> {
+    for violation in &explained.violations {
+        screen.note(&format!("note: the call would be refused before any rule: {}", shown::line(violation)));
     }
+    if screen.format == Format::Json {
+        screen.print_json(&serde_json::to_value(explained)?)?;
+        return Ok(Exit::Done);
+    }
+    for line in explained.text.lines() {
+        screen.print(&shown::line(line))?;
+    }
+    Ok(Exit::Done)
 }

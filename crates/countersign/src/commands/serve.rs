@@ -9,7 +9,7 @@ use crate::screen::{Format, Screen};
 use crate::serving::{Mode, Serving};
 
 /// How long handlers may run on once the server is told to stop; after that they are in doubt.
-const LAST_HANDLERS: Duration = Duration::from_secs(30);
+pub(super) const LAST_HANDLERS: Duration = Duration::from_secs(30);
 
 pub(super) async fn run(setup: Setup, args: ServeArgs) -> anyhow::Result<Exit> {
     let (screen, listen) = (setup.screen, args.listen.unwrap_or(setup.config.listen));
@@ -22,11 +22,13 @@ pub(super) async fn run(setup: Setup, args: ServeArgs) -> anyhow::Result<Exit> {
 }
 
 /// Says where it listens, and how a person gets in.
-async fn tell(serving: &Serving, screen: Screen) -> anyhow::Result<()> {
+pub(super) async fn tell(serving: &Serving, screen: Screen) -> anyhow::Result<()> {
     let link = serving.login_link().await?;
     if screen.format == Format::Json {
         let link = link.map(|link| link.url);
-        return screen.print_json(&serde_json::json!({ "url": serving.url, "mcp": format!("{}/mcp", serving.url), "login": link }));
+        return screen.print_json(
+            &serde_json::json!({ "url": serving.url, "mcp": format!("{}/mcp", serving.url), "login": link }),
+        );
     }
     screen.print(&format!("Countersign listens on {}", serving.url))?;
     screen.note(&format!("  MCP      {}/mcp", serving.url));

@@ -3,23 +3,24 @@
 use countersign_core::elicitation::Origin;
 use countersign_core::event::{CallOutcome, Event, EventBody, Settlement, StartedBy};
 
+use crate::names::Names;
 use crate::report;
 use crate::shown;
 use crate::span::span;
 
 /// One line for each event.
-pub(super) fn lines(journal: &[Event]) -> Vec<String> {
+pub(super) fn lines(journal: &[Event], names: &Names) -> Vec<String> {
     let Some(start) = journal.first().map(|event| event.at) else { return Vec::new() };
     let after = |before: &[Event]| format!("+{}", span(before[0].at.until(before[1].at)));
     let times = std::iter::once(start.to_string()).chain(journal.windows(2).map(after));
-    times.zip(journal).map(|(when, event)| format!("  {when:>24}  {}", words(&event.body))).collect()
+    times.zip(journal).map(|(when, event)| format!("  {when:>24}  {}", words(&event.body, names))).collect()
 }
 
-fn words(body: &EventBody) -> String {
+fn words(body: &EventBody, names: &Names) -> String {
     match body {
         EventBody::Started(started) => {
             let what = if started.script.is_some() { "a script" } else { "accepted" };
-            format!("{what} from {} in {}", started.requester.id, started.session)
+            format!("{what} from {} in {}", names.of(started.requester.id.as_str()), started.session)
         }
         EventBody::CallIssued(issued) => format!("call {} issued: {}", issued.call, issued.path),
         EventBody::Asked(elicitation) => {
@@ -31,7 +32,7 @@ fn words(body: &EventBody) -> String {
                 (elicitation.id, shown::line(&elicitation.message), shown::line(&elicitation.because));
             format!("{who} asked {id}: {message} ({why})")
         }
-        EventBody::Decided { decision, .. } => report::decision(decision),
+        EventBody::Decided { decision, .. } => report::decision(decision, names),
         EventBody::CallStarted { call, by } => format!("call {call} let run: {}", authority(by)),
         EventBody::StepRecorded { call, name, .. } => {
             format!("call {call} recorded its step {:?}", shown::line(name))
@@ -45,7 +46,7 @@ fn words(body: &EventBody) -> String {
         EventBody::ScriptWaits { .. } => "the script can only wait for people".to_owned(),
         EventBody::Finished { .. } => "finished".to_owned(),
         EventBody::Cancelled { by, reason } => {
-            let by = by.as_ref().map_or_else(|| "the gateway".to_owned(), ToString::to_string);
+            let by = by.as_ref().map_or_else(|| "the gateway".to_owned(), |by| names.of(by.as_str()));
             format!("cancelled by {by}: {}", shown::line(reason))
         }
         EventBody::FoundInDoubt { call } => {
@@ -57,7 +58,7 @@ fn words(body: &EventBody) -> String {
                 Settlement::Failed { message } => format!("as failed: {}", shown::line(message)),
                 Settlement::Retry => "by running it again".to_owned(),
             };
-            format!("call {call} settled by {by} {how}")
+            format!("call {call} settled by {} {how}", names.of(by.as_str()))
         }
     }
 }

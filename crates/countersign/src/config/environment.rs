@@ -8,7 +8,13 @@ use std::path::PathBuf;
 use super::file;
 
 /// Variables that start with our prefix and are no configuration key.
-const OTHERS: &[&str] = &["COUNTERSIGN_CONFIG", "COUNTERSIGN_LOG", "COUNTERSIGN_LOG_FORMAT", "COUNTERSIGN_URL", "COUNTERSIGN_TOKEN"];
+const OTHERS: &[&str] = &[
+    "COUNTERSIGN_CONFIG",
+    "COUNTERSIGN_LOG",
+    "COUNTERSIGN_LOG_FORMAT",
+    "COUNTERSIGN_URL",
+    "COUNTERSIGN_TOKEN",
+];
 const PREFIX: &str = "COUNTERSIGN_";
 
 /// Variables of others that we look at.

@@ -84,7 +84,9 @@ impl Reading<'_> {
             let line = self.line_at(key.span().start);
             match (name.as_str(), value.get_ref()) {
                 ("rule", _) => {}
-                (section @ ("approvals" | "mcp"), DeValue::Table(below)) => self.table(below, &format!("{section}.")),
+                (section @ ("approvals" | "mcp"), DeValue::Table(below)) => {
+                    self.table(below, &format!("{section}."))
+                }
                 (section @ ("approvals" | "mcp"), _) => {
                     self.errors.push((line, format!("{section} is a table: write [{section}]")));
                 }
@@ -116,7 +118,9 @@ impl Reading<'_> {
                     None => return self.errors.push((line, format!("{name} must be a list of strings"))),
                 }
             }
-            (Kind::List, _) => return self.errors.push((line, format!("{name} must be a list, such as [\"a\"]"))),
+            (Kind::List, _) => {
+                return self.errors.push((line, format!("{name} must be a list, such as [\"a\"]")));
+            }
             (Kind::Text, _) => {
                 return self.errors.push((line, format!("{name} must be a string, in quotes")));
             }

@@ -1,9 +1,8 @@
 //! Yes, no, or later.
 
-use countersign_kernel::Answer;
 use countersign_sdk::Remember;
 
-use super::{Keyboard, Reply};
+use super::{Keyboard, Reply, no, yes};
 use crate::screen::Screen;
 
 /// Asks about an approval. What cannot be remembered is not offered.
@@ -14,14 +13,15 @@ pub(super) async fn approval(remember: Remember, keyboard: &mut Keyboard, screen
         }
         Remember::Call => "[a] approve once   [d] deny   [q] leave it waiting",
     };
-    let yes = |remember| Reply::Answer(Answer::Approve { remember: Some(remember), data: None }, None);
     loop {
         screen.ask(&format!("{offers}\n> "));
         match keyboard.line().await.as_deref() {
             None | Some("q") => return Reply::Leave,
-            Some("a") => return yes(Remember::Call),
-            Some("s") if remember == Remember::Session => return yes(Remember::Session),
-            Some("d") => return Reply::Answer(Answer::Deny, reason(keyboard, screen).await),
+            Some("a") => return Reply::Answer(yes(Some(Remember::Call), None)),
+            Some("s") if remember == Remember::Session => {
+                return Reply::Answer(yes(Some(Remember::Session), None));
+            }
+            Some("d") => return Reply::Answer(no(reason(keyboard, screen).await)),
             Some(_) => screen.note("Type one of the letters and press Enter."),
         }
     }
@@ -33,8 +33,8 @@ pub(super) async fn confirmation(keyboard: &mut Keyboard, screen: Screen) -> Rep
         screen.ask("[y] yes   [n] no   [q] leave it waiting\n> ");
         match keyboard.line().await.as_deref() {
             None | Some("q") => return Reply::Leave,
-            Some("y") => return Reply::Answer(Answer::Approve { remember: None, data: None }, None),
-            Some("n") => return Reply::Answer(Answer::Deny, reason(keyboard, screen).await),
+            Some("y") => return Reply::Answer(yes(None, None)),
+            Some("n") => return Reply::Answer(no(reason(keyboard, screen).await)),
             Some(_) => screen.note("Type one of the letters and press Enter."),
         }
     }
@@ -59,7 +59,7 @@ mod tests {
     }
 
     fn approved(remember: Remember) -> Reply {
-        Reply::Answer(Answer::Approve { remember: Some(remember), data: None }, None)
+        Reply::Answer(yes(Some(remember), None))
     }
 
     #[tokio::test]
@@ -71,9 +71,9 @@ mod tests {
         }
         assert_eq!(
             typed(Remember::Session, &["d", "no way"]).await,
-            Reply::Answer(Answer::Deny, Some("no way".into()))
+            Reply::Answer(no(Some("no way".into())))
         );
-        assert_eq!(typed(Remember::Session, &["d"]).await, Reply::Answer(Answer::Deny, None));
+        assert_eq!(typed(Remember::Session, &["d"]).await, Reply::Answer(no(None)));
         assert_eq!(typed(Remember::Session, &[]).await, Reply::Leave);
     }
 

@@ -3,19 +3,13 @@
 //! Each answer is held against the field's own schema at once, and what is wrong with it is said before it is asked for
 //! again. Nothing is sent before the person has seen the whole answer.
 
-use countersign_kernel::Answer;
 use countersign_sdk::FormSchema;
 use serde_json::{Map, Value, json};
 
 use super::choice::reason;
-use super::{Keyboard, Reply};
+use super::{Keyboard, Reply, no, yes};
 use crate::screen::Screen;
 use crate::shown;
-
-/// Whether there is nothing to fill in: only yes or no.
-pub(super) fn is_bare(schema: &FormSchema) -> bool {
-    fields(schema).is_empty()
-}
 
 /// Asks for every field, shows what they make, and asks whether to send it.
 pub(super) async fn fill(schema: &FormSchema, keyboard: &mut Keyboard, screen: Screen) -> Reply {
@@ -23,7 +17,7 @@ pub(super) async fn fill(schema: &FormSchema, keyboard: &mut Keyboard, screen: S
         screen.ask("[f] fill it in   [d] decline   [q] leave it waiting\n> ");
         match keyboard.line().await.as_deref() {
             None | Some("q") => return Reply::Leave,
-            Some("d") => return Reply::Answer(Answer::Deny, reason(keyboard, screen).await),
+            Some("d") => return Reply::Answer(no(reason(keyboard, screen).await)),
             Some("f") => {}
             Some(_) => {
                 screen.note("Type one of the letters and press Enter.");
@@ -35,20 +29,21 @@ pub(super) async fn fill(schema: &FormSchema, keyboard: &mut Keyboard, screen: S
         screen.ask("[y] send it   anything else: start over\n> ");
         match keyboard.line().await.as_deref() {
             None => return Reply::Leave,
-            Some("y") => return Reply::Answer(Answer::Approve { remember: None, data: Some(data) }, None),
+            Some("y") => return Reply::Answer(yes(None, Some(data))),
             Some(_) => {}
         }
     }
 }
 
 /// One field of a form.
-struct Field<'f> {
+pub(crate) struct Field<'f> {
     name: &'f str,
     schema: &'f Value,
     required: bool,
 }
 
-fn fields(schema: &FormSchema) -> Vec<Field<'_>> {
+/// The fields of a form, in its order.
+pub(crate) fn fields(schema: &FormSchema) -> Vec<Field<'_>> {
     let top = schema.as_value();
     let required = |name: &str| top["required"].as_array().is_some_and(|all| all.iter().any(|n| n == name));
     let properties = top["properties"].as_object().into_iter().flatten();
@@ -78,7 +73,12 @@ impl Field<'_> {
         }
     }
 
-    fn prompt(&self) -> String {
+    pub(crate) fn name(&self) -> &str {
+        self.name
+    }
+
+    /// What is asked for.
+    pub(crate) fn prompt(&self) -> String {
         let text = |key: &str| self.schema[key].as_str().map(shown::line);
         let mut prompt = text("title").unwrap_or_else(|| shown::line(self.name));
         if let Some(description) = text("description") {
@@ -126,7 +126,7 @@ impl Field<'_> {
     }
 
     /// What a line means, held against the field's schema.
-    fn read(&self, line: &str) -> Result<Option<Value>, String> {
+    pub(crate) fn read(&self, line: &str) -> Result<Option<Value>, String> {
         if line.is_empty() {
             return match self.default() {
                 Some(default) => Ok(Some(default.clone())),
@@ -198,13 +198,13 @@ mod tests {
         let lines = ["f", "zero", "0", "10", "3", "c", "b", "", "n", "no", "maybe", "y", "z", "x, y", "y"];
         let reply = typed(&lines).await;
         let data = json!({ "count": 3, "kind": "b", "name": "no", "ok": true, "tags": ["x", "y"] });
-        assert_eq!(reply, Reply::Answer(Answer::Approve { remember: None, data: Some(data) }, None));
+        assert_eq!(reply, Reply::Answer(yes(None, Some(data))));
     }
 
     #[tokio::test]
     async fn defaults_and_optional_fields_may_be_skipped() {
         let data = json!({ "count": 3, "kind": "a", "name": "nn" });
-        let sent = Reply::Answer(Answer::Approve { remember: None, data: Some(data) }, None);
+        let sent = Reply::Answer(yes(None, Some(data)));
         assert_eq!(typed(&["f", "3", "", "nn", "", "", "y"]).await, sent);
     }
 
@@ -212,6 +212,6 @@ mod tests {
     async fn nothing_is_sent_without_a_last_yes() {
         assert_eq!(typed(&["f", "3", "", "nn", "", "", "n", "q"]).await, Reply::Leave);
         assert_eq!(typed(&["f", "3"]).await, Reply::Leave);
-        assert_eq!(typed(&["d", "not now"]).await, Reply::Answer(Answer::Deny, Some("not now".into())));
+        assert_eq!(typed(&["d", "not now"]).await, Reply::Answer(no(Some("not now".into()))));
     }
 }

@@ -7,34 +7,59 @@ mod choice;
 mod form;
 mod keyboard;
 
-use countersign_kernel::{Answer, DecideError, ExecutionResult, Pending, Target};
-use countersign_sdk::AskKind;
+use std::time::Duration;
 
+use countersign_sdk::{FormSchema, Remember};
+use countersign_server::wire::{ExecutionResult, Pending, PendingKind, ResolveRequest};
+use serde_json::Value;
+
+pub(crate) use form::fields;
 pub(crate) use keyboard::Keyboard;
 
-use crate::exit::Problem;
-use crate::local::Local;
+use crate::contact::Contact;
 use crate::report;
 use crate::screen::Screen;
+
+/// How long the server's clock may take to close what expired.
+const A_MOMENT: Duration = Duration::from_millis(50);
 
 /// What came of asking.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Reply {
     /// They answered.
-    Answer(Answer, Option<String>),
+    Answer(ResolveRequest),
     /// They leave it for later.
     Leave,
 }
 
+/// Yes.
+pub(crate) fn yes(remember: Option<Remember>, data: Option<Value>) -> ResolveRequest {
+    let remember = remember.map(|remember| match remember {
+        Remember::Call => "call".to_owned(),
+        Remember::Session => "session".to_owned(),
+    });
+    ResolveRequest { execution_id: None, approved: true, data, remember, comment: None }
+}
+
+/// No.
+pub(crate) fn no(reason: Option<String>) -> ResolveRequest {
+    ResolveRequest { execution_id: None, approved: false, data: None, remember: None, comment: reason }
+}
+
+/// How long a yes may count.
+pub(crate) fn most_remembered(pending: &Pending) -> Remember {
+    if pending.remember == "session" { Remember::Session } else { Remember::Call }
+}
+
 /// Asks until the execution ends or the person leaves it waiting.
 pub(crate) async fn see_through(
-    local: &Local,
+    contact: &Contact,
     mut result: ExecutionResult,
 ) -> anyhow::Result<ExecutionResult> {
     let mut keyboard = Keyboard::of_process();
-    while result.paused().is_some() {
-        match ask_oldest(local, &result, &mut keyboard).await? {
-            Asked::Answered => result = local.until_paused(result.execution).await?,
+    while result.paused.is_some() {
+        match ask_oldest(contact, &result, &mut keyboard).await? {
+            Asked::Answered => result = contact.agent.until_it_rests(&result.execution_id).await?,
             Asked::Left => break,
         }
     }
@@ -52,50 +77,58 @@ pub(crate) enum Asked {
 
 /// Asks the oldest question that an execution waits for, and takes the answer.
 pub(crate) async fn ask_oldest(
-    local: &Local,
+    contact: &Contact,
     result: &ExecutionResult,
     keyboard: &mut Keyboard,
 ) -> anyhow::Result<Asked> {
-    let screen = local.screen;
-    if let Some(pending) = result.paused().cloned() {
-        let time_up = tokio::time::sleep(local.gateway.now().until(pending.elicitation.expires_at));
-        let reply = tokio::select! {
-            reply = ask(&pending, keyboard, screen) => reply,
-            () = time_up => {
-                screen.note("\nThe time to decide is up.");
-                // The gateway's own clock closes it; a moment later it is recorded.
-                tokio::time::sleep(std::time::Duration::from_millis(50)).await;
-                return Ok(Asked::Answered);
-            }
-        };
-        let Reply::Answer(answer, comment) = reply else { return Ok(Asked::Left) };
-        match local.decide(Target::Elicitation(pending.elicitation.id), answer, comment).await {
-            Ok(receipt) => screen.note(&report::receipt(&receipt, &pending.elicitation, screen.err)),
-            Err(DecideError::Expired) => screen.note("The time to decide is up."),
-            Err(error @ (DecideError::InvalidData(_) | DecideError::OutOfBounds(_))) => {
-                screen.note(&screen.err.red(&error.to_string()));
-            }
-            Err(error) => return Err(Problem::new(error.code(), error.to_string()).into()),
+    let screen = contact.screen;
+    let Some(pending) = &result.paused else { return Ok(Asked::Answered) };
+    let time_up = tokio::time::sleep(report::time_left(pending).unwrap_or_default());
+    let reply = tokio::select! {
+        reply = ask(pending, keyboard, screen) => reply,
+        () = time_up => {
+            screen.note("\nThe time to decide is up.");
+            tokio::time::sleep(A_MOMENT).await;
+            return Ok(Asked::Answered);
         }
+    };
+    let Reply::Answer(answer) = reply else { return Ok(Asked::Left) };
+    match contact.operator.resolve(&pending.elicitation_id, &answer).await {
+        Ok(receipt) => screen.note(&report::receipt(&receipt, pending, screen.err)),
+        Err(problem) => match problem.code.as_ref() {
+            "expired" => screen.note("The time to decide is up."),
+            "already_decided" => screen.note("Somebody else decided it meanwhile."),
+            "invalid_data" | "value_too_large" => screen.note(&screen.err.red(&problem.message)),
+            "not_allowed" => {
+                screen.note(&screen.err.red(&problem.message));
+                return Ok(Asked::Left);
+            }
+            _ => return Err(problem.into()),
+        },
     }
     Ok(Asked::Answered)
 }
 
 async fn ask(pending: &Pending, keyboard: &mut Keyboard, screen: Screen) -> Reply {
-    let elicitation = &pending.elicitation;
     keyboard.forget_typed_ahead();
-    screen.note(&format!("\n{}", report::question(elicitation, screen.err)));
-    match &elicitation.kind {
-        AskKind::Approval => choice::approval(elicitation.remember, keyboard, screen).await,
-        AskKind::Form { schema } if form::is_bare(schema) => choice::confirmation(keyboard, screen).await,
-        AskKind::Form { schema } => form::fill(schema, keyboard, screen).await,
+    screen.note(&format!("\n{}", report::question(pending, screen.err)));
+    match (pending.kind, &pending.schema) {
+        (PendingKind::Form, Some(schema)) if !report::authorises(pending) => match FormSchema::new(schema) {
+            Ok(schema) => form::fill(&schema, keyboard, screen).await,
+            Err(error) => {
+                screen.note(&format!("The form cannot be asked for here: {error}"));
+                Reply::Leave
+            }
+        },
+        (PendingKind::Form, _) => choice::confirmation(keyboard, screen).await,
+        (PendingKind::Approval, _) => choice::approval(most_remembered(pending), keyboard, screen).await,
     }
 }
 
 /// Asks for the fields of a form; nothing where the person leaves or declines.
-pub(crate) async fn fill(schema: &countersign_sdk::FormSchema, screen: Screen) -> Option<Answer> {
+pub(crate) async fn fill(schema: &FormSchema, screen: Screen) -> Option<Value> {
     match form::fill(schema, &mut Keyboard::of_process(), screen).await {
-        Reply::Answer(answer @ Answer::Approve { .. }, _) => Some(answer),
+        Reply::Answer(answer) if answer.approved => answer.data,
         _ => None,
     }
 }

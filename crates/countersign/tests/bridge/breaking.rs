@@ -10,7 +10,9 @@ use crate::server::{End, Received, Reply, Server};
 
 #[test]
 fn a_call_whose_connection_breaks_is_never_sent_again() {
-    for broken in [|| Reply::Broken, || Reply::Events(Vec::new(), End::Break), || Reply::Events(Vec::new(), End::Close)] {
+    for broken in
+        [|| Reply::Broken, || Reply::Events(Vec::new(), End::Break), || Reply::Events(Vec::new(), End::Close)]
+    {
         let server = Server::that(move |request, _| match () {
             () if request.asks("tools/call") => broken(),
             () => Reply::Json(request.result(json!({}))),
@@ -23,7 +25,11 @@ fn a_call_whose_connection_breaks_is_never_sent_again() {
         assert!(words.contains("resume") && words.contains("inbox"), "it says what to do: {words}");
         client.send(&modern(2, "tools/list", json!({})));
         client.next();
-        assert_eq!(server.received("tools/call").len(), 1, "A22: a repeated call would be a second execution");
+        assert_eq!(
+            server.received("tools/call").len(),
+            1,
+            "A22: a repeated call would be a second execution"
+        );
     }
 }
 
@@ -58,7 +64,9 @@ fn a_list_whose_connection_breaks_is_asked_for_again() {
 fn forgetful(request: &Received, before: usize) -> Reply {
     let is_old = request.header("mcp-session-id") == Some("s-1");
     match () {
-        () if request.asks("initialize") => Reply::Session(request.initialised(), ["s-1", "s-2"][before.min(1)]),
+        () if request.asks("initialize") => {
+            Reply::Session(request.initialised(), ["s-1", "s-2"][before.min(1)])
+        }
         () if request.asks("notifications/initialized") => Reply::Status(202),
         () if is_old => Reply::Status(404),
         () if request.method == Method::GET => Reply::Events(Vec::new(), End::Hold(Arc::default())),
@@ -76,7 +84,11 @@ fn a_session_that_the_server_forgot_is_begun_anew_and_the_client_does_not_notice
     let (first, second) = (&server.received("initialize")[0], &server.received("initialize")[1]);
     assert_eq!(first.body, second.body, "in the client's own words");
     assert_eq!(server.received("notifications/initialized").len(), 2);
-    let calls: Vec<_> = server.received("tools/call").iter().map(|r| r.header("mcp-session-id").unwrap().to_owned()).collect();
+    let calls: Vec<_> = server
+        .received("tools/call")
+        .iter()
+        .map(|r| r.header("mcp-session-id").unwrap().to_owned())
+        .collect();
     assert_eq!(calls.last().unwrap(), "s-2");
     client.hears_nothing();
 }
@@ -96,12 +108,16 @@ fn questions_of_a_session_that_is_gone_are_withdrawn() {
     assert_eq!(client.next()["method"], "elicitation/create");
     client.send(&legacy(2, "tools/list", json!({})));
     let withdrawn = client.next();
-    assert_eq!((&withdrawn["method"], &withdrawn["params"]["requestId"]), (&json!("notifications/cancelled"), &json!(5)));
+    assert_eq!(
+        (&withdrawn["method"], &withdrawn["params"]["requestId"]),
+        (&json!("notifications/cancelled"), &json!(5))
+    );
     assert_eq!(client.next()["id"], 2);
     client.send(&json!({ "jsonrpc": "2.0", "id": 5, "result": { "action": "accept" } }));
     client.send(&legacy(3, "ping", json!({})));
     client.next();
-    let answers = server.with_method(&Method::POST).into_iter().filter(|r| r.body["method"].is_null()).count();
+    let answers =
+        server.with_method(&Method::POST).into_iter().filter(|r| r.body["method"].is_null()).count();
     assert_eq!(answers, 0, "a late yes belongs to no question of the new session");
 }
 
@@ -109,7 +125,10 @@ fn questions_of_a_session_that_is_gone_are_withdrawn() {
 fn a_stream_that_breaks_is_taken_up_where_it_was() {
     let server = Server::that(|request, before| match () {
         () if request.method == Method::GET && request.header("last-event-id") == Some("e-1") => {
-            Reply::Events(vec![("e-2", json!({ "jsonrpc": "2.0", "id": 1, "result": { "content": [] } }))], End::Close)
+            Reply::Events(
+                vec![("e-2", json!({ "jsonrpc": "2.0", "id": 1, "result": { "content": [] } }))],
+                End::Close,
+            )
         }
         () if request.method == Method::GET => Reply::Status(405),
         () if request.asks("tools/call") => {
@@ -141,7 +160,12 @@ fn a_server_that_is_not_there_yet_is_waited_for() {
         let mut request = vec![0; 64 * 1024];
         let read = stream.read(&mut request).unwrap();
         let body = r#"{"jsonrpc":"2.0","id":1,"result":{"content":[]}}"#;
-        write!(stream, "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n{body}", body.len()).unwrap();
+        write!(
+            stream,
+            "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
+            body.len()
+        )
+        .unwrap();
         String::from_utf8_lossy(&request[..read]).into_owned()
     });
     assert_eq!(client.next()["id"], 1, "a call that never got in can still be brought");

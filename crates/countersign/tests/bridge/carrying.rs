@@ -104,7 +104,9 @@ fn giving_up_a_request_of_2026_07_28_closes_its_stream() {
     let mut client = Client::of(&server);
     client.send(&modern(1, "tools/call", json!({ "name": "x" })));
     until("the request is there", || server.received("tools/call").len() == 1);
-    client.send(&json!({ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": { "requestId": 1 } }));
+    client.send(
+        &json!({ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": { "requestId": 1 } }),
+    );
     until("the stream is closed", || hung_up.load(Ordering::SeqCst));
     assert!(server.received("notifications/cancelled").is_empty());
     client.hears_nothing();
@@ -119,7 +121,9 @@ fn giving_up_a_request_of_2025_is_passed_on() {
     let mut client = Client::initialised(&server);
     client.send(&legacy(7, "tools/call", json!({ "name": "x" })));
     until("the request is there", || server.received("tools/call").len() == 1);
-    client.send(&json!({ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": { "requestId": 7 } }));
+    client.send(
+        &json!({ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": { "requestId": 7 } }),
+    );
     until("it is passed on", || server.received("notifications/cancelled").len() == 1);
 }
 

@@ -27,7 +27,13 @@ impl Desk {
 
     fn run(&self, words: &[&str]) -> Ran {
         let mut command = Command::new(env!("CARGO_BIN_EXE_countersign"));
-        let output = command.args(words).current_dir(self.path()).env_clear().env("HOME", self.path()).output().unwrap();
+        let output = command
+            .args(words)
+            .current_dir(self.path())
+            .env_clear()
+            .env("HOME", self.path())
+            .output()
+            .unwrap();
         Ran {
             status: output.status.code().unwrap_or(-1),
             out: String::from_utf8(output.stdout).unwrap(),
@@ -71,14 +77,22 @@ fn each_client_is_told_in_its_own_file_and_words() {
         let entry = &told.pointer(servers).unwrap()["countersign"];
         assert_eq!(entry["command"], env!("CARGO_BIN_EXE_countersign"), "{client}");
         let folder = desk.path().canonicalize().unwrap().join("data");
-        let words: Vec<&str> = entry["args"].as_array().unwrap().iter().map(|word| word.as_str().unwrap()).collect();
-        assert_eq!(words, ["--data-dir", folder.to_str().unwrap(), "mcp"], "whatever folder the client runs in");
+        let words: Vec<&str> =
+            entry["args"].as_array().unwrap().iter().map(|word| word.as_str().unwrap()).collect();
+        assert_eq!(
+            words,
+            ["--data-dir", folder.to_str().unwrap(), "mcp"],
+            "whatever folder the client runs in"
+        );
     }
     let ran = desk.run(&["mcp", "--connect", "https://gate.example.com", "install", "codex", "--write"]);
     assert_eq!(ran.status, 0, "{}", ran.err);
     let told: toml::Table = desk.read(".codex/config.toml").parse().unwrap();
     let words = told["mcp_servers"]["countersign"]["args"].as_array().unwrap();
-    assert_eq!(words.iter().map(|w| w.as_str().unwrap()).collect::<Vec<_>>(), ["mcp", "--connect", "https://gate.example.com"]);
+    assert_eq!(
+        words.iter().map(|w| w.as_str().unwrap()).collect::<Vec<_>>(),
+        ["mcp", "--connect", "https://gate.example.com"]
+    );
 }
 
 #[test]
@@ -93,7 +107,11 @@ fn what_was_there_is_kept_and_backed_up_and_twice_is_once() {
     assert_eq!(desk.read(".cursor/mcp.json.before-countersign"), before);
     let again = desk.run(&["mcp", "install", "cursor", "--write"]);
     assert!(again.out.contains("has it already"), "{}", again.out);
-    assert_eq!(desk.read(".cursor/mcp.json.before-countersign"), before, "the backup is still the one from before");
+    assert_eq!(
+        desk.read(".cursor/mcp.json.before-countersign"),
+        before,
+        "the backup is still the one from before"
+    );
 }
 
 #[test]

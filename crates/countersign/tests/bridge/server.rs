@@ -67,7 +67,8 @@ struct Desk {
 impl Server {
     /// A server that answers so; it is told how many requests of that method name came before.
     pub(crate) fn that(behaviour: impl Fn(&Received, usize) -> Reply + Send + Sync + 'static) -> Self {
-        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+        let runtime =
+            tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
         let received = Arc::new(Mutex::default());
         let desk = Desk { behaviour: Arc::new(behaviour), received: Arc::clone(&received) };
         let listener = runtime.block_on(TcpListener::bind("127.0.0.1:0")).unwrap();
@@ -124,11 +125,14 @@ async fn answer(
     headers: HeaderMap,
     body: Bytes,
 ) -> Result<Response<Body>, Infallible> {
-    let headers = headers.iter().map(|(k, v)| (k.to_string(), v.to_str().unwrap_or_default().to_owned())).collect();
+    let headers =
+        headers.iter().map(|(k, v)| (k.to_string(), v.to_str().unwrap_or_default().to_owned())).collect();
     let received = Received { method, headers, body: serde_json::from_slice(&body).unwrap_or_default() };
     let before = {
         let mut all = desk.received.lock().unwrap();
-        let alike = |other: &&Received| other.method == received.method && other.body["method"] == received.body["method"];
+        let alike = |other: &&Received| {
+            other.method == received.method && other.body["method"] == received.body["method"]
+        };
         let before = all.iter().filter(alike).count();
         all.push(received.clone());
         before
@@ -138,16 +142,21 @@ async fn answer(
 
 fn response(reply: Reply) -> Response<Body> {
     let builder = Response::builder();
-    let broken = || Body::from_stream(stream::iter([Ok(Bytes::from_static(b" ")), Err(io::Error::other("broken"))]));
+    let broken =
+        || Body::from_stream(stream::iter([Ok(Bytes::from_static(b" ")), Err(io::Error::other("broken"))]));
     match reply {
-        Reply::Json(value) => builder.header("content-type", "application/json").body(Body::from(value.to_string())),
+        Reply::Json(value) => {
+            builder.header("content-type", "application/json").body(Body::from(value.to_string()))
+        }
         Reply::Session(value, id) => builder
             .header("content-type", "application/json")
             .header("mcp-session-id", id)
             .body(Body::from(value.to_string())),
         Reply::Status(status) => builder.status(status).body(Body::empty()),
         Reply::Broken => builder.header("content-type", "application/json").body(broken()),
-        Reply::Events(events, end) => builder.header("content-type", "text/event-stream").body(events_then(events, end)),
+        Reply::Events(events, end) => {
+            builder.header("content-type", "text/event-stream").body(events_then(events, end))
+        }
     }
     .unwrap()
 }

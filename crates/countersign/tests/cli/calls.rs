@@ -2,19 +2,23 @@
 
 use serde_json::json;
 
-use crate::shell::{Ran, Shell};
+use crate::shell::{Ran, Shell, with_and_without_a_server};
 
-#[test]
-fn a_safe_tool_runs_and_its_value_is_all_that_is_printed() {
-    let shell = Shell::new();
+with_and_without_a_server! {
+    a_safe_tool_runs_and_its_value_is_all_that_is_printed,
+    arguments_come_from_the_line_a_file_or_standard_input,
+    a_destructive_tool_pauses_and_the_words_say_how_to_go_on,
+    sessions_keep_their_approvals_to_themselves,
+    the_demo_bank_asks_only_for_large_transfers,
+}
+
+fn a_safe_tool_runs_and_its_value_is_all_that_is_printed(shell: &Shell) {
     let ran = shell.run(&["--demo", "call", "echo.say", r#"{"text":"hi"}"#]);
     assert_eq!((ran.status, ran.err.as_str()), (0, ""));
     assert_eq!(serde_json::from_str::<serde_json::Value>(&ran.out).unwrap(), json!({ "text": "hi" }));
 }
 
-#[test]
-fn arguments_come_from_the_line_a_file_or_standard_input() {
-    let shell = Shell::new();
+fn arguments_come_from_the_line_a_file_or_standard_input(shell: &Shell) {
     shell.write("a.json", r#"{"text":"from a file"}"#);
     shell.run(&["--demo", "call", "echo.say", "@a.json"]).printed(&["from a file"]);
     let mut command = shell.command(&["--demo", "call", "echo.say", "-"]);
@@ -22,9 +26,7 @@ fn arguments_come_from_the_line_a_file_or_standard_input() {
     Ran::of(command.stdin(file)).printed(&["from a file"]);
 }
 
-#[test]
-fn a_destructive_tool_pauses_and_the_words_say_how_to_go_on() {
-    let shell = Shell::new();
+fn a_destructive_tool_pauses_and_the_words_say_how_to_go_on(shell: &Shell) {
     shell.run(&["--demo", "call", "notes.add", r#"{"title":"Milk"}"#]).printed(&["Milk"]);
     let ran = shell.run(&["--demo", "call", "notes.delete", r#"{"id":1}"#]);
     assert_eq!(ran.status, 0, "{ran:?}");
@@ -67,9 +69,7 @@ fn policy_from_the_file_decides() {
     assert_eq!(ledger["value"]["transfers"].as_array().unwrap().len(), 1);
 }
 
-#[test]
-fn sessions_keep_their_approvals_to_themselves() {
-    let shell = Shell::new();
+fn sessions_keep_their_approvals_to_themselves(shell: &Shell) {
     let (_, elicitation) = shell.paused("notes.delete", r#"{"id":1}"#);
     shell
         .run(&["--demo", "approve", &elicitation, "--remember", "session"])
@@ -79,9 +79,7 @@ fn sessions_keep_their_approvals_to_themselves() {
     assert_eq!(other["status"], "paused");
 }
 
-#[test]
-fn the_demo_bank_asks_only_for_large_transfers() {
-    let shell = Shell::new();
+fn the_demo_bank_asks_only_for_large_transfers(shell: &Shell) {
     let small = shell.json(&["--demo", "call", "bank.transfer", r#"{"to":"ann","amount":10000}"#]);
     assert_eq!(small["value"]["amount"], 10000);
     let (execution, _) = shell.paused("bank.transfer", r#"{"to":"bob","amount":10000.01}"#);

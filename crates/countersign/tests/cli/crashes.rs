@@ -1,6 +1,5 @@
 //! Processes that are killed, and two at once.
 
-use std::process::Child;
 use std::time::Duration;
 
 use countersign_core::elicitation::{Decider, Decision};
@@ -11,25 +10,9 @@ use countersign_sdk::{Outcome, PrincipalId};
 use countersign_store::SqliteStore;
 use serde_json::json;
 
-use crate::shell::Shell;
+use crate::shell::{Process, Shell};
 
 const SLOW: &str = r#"{"to":"ann","amount":5,"delayMs":60000}"#;
-
-/// A process that is killed with its test, however that ends.
-struct Process(Child);
-
-impl Process {
-    fn kill(mut self) {
-        self.0.kill().unwrap();
-        self.0.wait().unwrap();
-    }
-}
-
-impl Drop for Process {
-    fn drop(&mut self) {
-        let _ = self.0.kill().and_then(|()| self.0.wait());
-    }
-}
 
 /// Starts an approval whose handler takes long, and waits until it runs.
 fn running_handler(shell: &Shell, elicitation: &str) -> Process {
@@ -102,7 +85,7 @@ fn a_doubt_is_settled_by_a_person_in_one_of_three_ways() {
         .failed(1, &["not what bank.pay gives"]);
     let value = format!(r#"{{"id":9,"to":"ann","amount":5,"executionId":"{done}"}}"#);
     shell.run(&["--demo", "settle", &done, "0", "--as", "done", "--value", &value]).printed(&["\"id\": 9"]);
-    shell.run(&["executions", &done]).printed(&["found in doubt", "settled by local-operator as done"]);
+    shell.run(&["executions", &done]).printed(&["found in doubt", "settled by admin.token (tok_", "as done"]);
     assert_eq!(shell.json(&["--demo", "call", "bank.ledger"])["value"]["transfers"], json!([]));
 }
 

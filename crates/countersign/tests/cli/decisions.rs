@@ -2,11 +2,18 @@
 
 use serde_json::json;
 
-use crate::shell::Shell;
+use crate::shell::{Shell, with_and_without_a_server};
 
-#[test]
-fn approve_runs_it_once_and_the_timeline_tells_the_story() {
-    let shell = Shell::new();
+with_and_without_a_server! {
+    approve_runs_it_once_and_the_timeline_tells_the_story,
+    deny_runs_nothing_and_tells_the_caller_why,
+    a_form_takes_data_that_fits,
+    what_says_each_call_cannot_be_remembered,
+    a_remembered_approval_is_shown_and_can_be_forgotten,
+    several_questions_of_one_script_are_decided_one_by_one,
+}
+
+fn approve_runs_it_once_and_the_timeline_tells_the_story(shell: &Shell) {
     shell.run(&["--demo", "call", "notes.add", r#"{"title":"Milk"}"#]).printed(&["Milk"]);
     let (execution, elicitation) = shell.paused("notes.delete", r#"{"id":1}"#);
     shell.run(&["inbox"]).printed(&[
@@ -17,7 +24,8 @@ fn approve_runs_it_once_and_the_timeline_tells_the_story() {
     ]);
     let inbox = shell.json(&["inbox"]);
     assert_eq!(inbox["items"][0]["elicitationId"], json!(elicitation));
-    assert_eq!(inbox["items"][0]["requester"], "local-agent");
+    assert!(inbox["items"][0]["requester"].as_str().unwrap().starts_with("tok_"), "{inbox}");
+    shell.run(&["inbox"]).printed(&["by agent.token (tok_"]);
 
     let ran = shell.run(&["--demo", "approve", &elicitation, "--comment", "go on"]);
     ran.printed(&["\"deleted\": true"]);
@@ -30,7 +38,8 @@ fn approve_runs_it_once_and_the_timeline_tells_the_story() {
     shell.run(&["executions"]).printed(&[&execution, "succeeded", "notes.delete"]);
     let story = [
         "the gate asked",
-        "approved by local-operator through cli, saying \"go on\"",
+        "approved by admin.token (tok_",
+        "through cli, saying \"go on\"",
         "let run",
         "succeeded",
     ];
@@ -38,12 +47,12 @@ fn approve_runs_it_once_and_the_timeline_tells_the_story() {
     let told = shell.json(&["executions", &execution]);
     assert_eq!((&told["status"], told["journal"].as_array().unwrap().len()), (&json!("succeeded"), 7));
     shell.run(&["--demo", "approve", &elicitation]).printed(&["\"deleted\": true"]);
-    shell.run(&["--demo", "deny", &elicitation]).failed(1, &["decided already: approved by local-operator"]);
+    shell
+        .run(&["--demo", "deny", &elicitation])
+        .failed(1, &["decided already: approved by admin.token (tok_"]);
 }
 
-#[test]
-fn deny_runs_nothing_and_tells_the_caller_why() {
-    let shell = Shell::new();
+fn deny_runs_nothing_and_tells_the_caller_why(shell: &Shell) {
     let (execution, _) = shell.paused("bank.pay", r#"{"to":"ann","amount":5}"#);
     let ran = shell.run(&["--demo", "deny", &execution, "--reason", "not today"]);
     assert_eq!(ran.status, 0, "{ran:?}");
@@ -55,9 +64,7 @@ fn deny_runs_nothing_and_tells_the_caller_why() {
     shell.run(&["--demo", "approve", &execution]).failed(1, &["decided already: denied"]);
 }
 
-#[test]
-fn a_form_takes_data_that_fits() {
-    let shell = Shell::new();
+fn a_form_takes_data_that_fits(shell: &Shell) {
     let (_, elicitation) = shell.paused("stock.check", "{}");
     shell.run(&["inbox"]).printed(&["Which warehouse should I check?", "warehouseId", "--data"]);
     let approve = |data: &str| shell.run(&["--demo", "approve", &elicitation, "--data", data]);
@@ -69,15 +76,50 @@ fn a_form_takes_data_that_fits() {
     shell.run(&["--demo", "deny", &elicitation]).printed(&["\"cancelled\": true"]);
 }
 
-#[test]
-fn what_says_each_call_cannot_be_remembered() {
-    let shell = Shell::new();
+fn what_says_each_call_cannot_be_remembered(shell: &Shell) {
     let (_, elicitation) = shell.paused("bank.pay", r#"{"to":"ann","amount":5}"#);
     shell
         .run(&["--demo", "approve", &elicitation, "--remember", "session"])
         .failed(1, &["cannot be remembered"]);
     shell.run(&["--demo", "approve", &elicitation]).printed(&["\"to\": \"ann\""]);
     shell.paused("bank.pay", r#"{"to":"ann","amount":5}"#);
+}
+
+fn a_remembered_approval_is_shown_and_can_be_forgotten(shell: &Shell) {
+    shell.run(&["grants", "list"]).failed(0, &["Nothing is remembered in ses_local"]);
+    let (_, elicitation) = shell.paused("notes.delete", r#"{"id":1}"#);
+    let ran = shell.run(&["--demo", "approve", &elicitation, "--remember", "session"]);
+    ran.failed(1, &["run without asking", "There is no note 1"]);
+    shell.run(&["grants", "list"]).printed(&["notes.delete", "admin.token (tok_", "never"]);
+    let grant = shell.json(&["grants", "list"])["items"][0]["grantId"].as_str().unwrap().to_owned();
+    shell.run(&["--demo", "call", "notes.delete", r#"{"id":2}"#]).failed(1, &["There is no note 2"]);
+    shell.run(&["grants", "clear", "grant_00000000000000000000000000000000"]).failed(1, &["grants list"]);
+    shell.run(&["grants", "clear", &grant]).failed(0, &["forgotten"]);
+    let (_, elicitation) = shell.paused("notes.delete", r#"{"id":2}"#);
+    shell
+        .run(&["--demo", "approve", &elicitation, "--remember", "session"])
+        .failed(1, &["run without asking"]);
+    shell.run(&["grants", "clear"]).failed(0, &["Nothing is remembered in ses_local any more"]);
+    shell.paused("notes.delete", r#"{"id":3}"#);
+}
+
+fn several_questions_of_one_script_are_decided_one_by_one(shell: &Shell) {
+    shell.write(
+        "pay.ts",
+        "const pay = (to) => tools.bank.pay({ to, amount: 5 }).then((paid) => paid.to, (e) => e.code);\n\
+         return await Promise.all(['ann', 'bob'].map(pay));",
+    );
+    let paused = shell.json(&["--demo", "run", "pay.ts"]);
+    let execution = paused["executionId"].as_str().unwrap();
+    let open: Vec<&str> =
+        paused["pending"].as_array().unwrap().iter().map(|p| p["elicitationId"].as_str().unwrap()).collect();
+    assert_eq!(open.len(), 2, "{paused}");
+    shell
+        .run(&["--demo", "approve", execution])
+        .failed(1, &["waits for 2 decisions", open[0], open[1], "inbox"]);
+    shell.run(&["--demo", "approve", open[1]]).failed(0, &["Approved. bank.pay", "waits for a person"]);
+    let done = shell.json(&["--demo", "deny", open[0]]);
+    assert_eq!(done["value"], json!(["denied", "bob"]), "{done}");
 }
 
 #[test]

@@ -2,7 +2,14 @@
 
 use serde_json::{Value, json};
 
-use crate::shell::{Ran, Shell};
+use crate::shell::{Ran, Shell, with_and_without_a_server};
+
+with_and_without_a_server! {
+    a_script_of_safe_calls_prints_its_value_and_tells_of_its_calls_beside_it,
+    with_nobody_to_ask_it_is_left_waiting_and_goes_on_when_it_is_approved_later,
+    mistakes_say_where_they_are_and_what_to_do,
+    the_timeline_of_a_script_shows_its_source_and_every_call,
+}
 
 const TIDY: &str = r#"
     interface Note { id: number; title: string }
@@ -13,9 +20,7 @@ const TIDY: &str = r#"
     return notes.length;
 "#;
 
-#[test]
-fn a_script_of_safe_calls_prints_its_value_and_tells_of_its_calls_beside_it() {
-    let shell = Shell::new();
+fn a_script_of_safe_calls_prints_its_value_and_tells_of_its_calls_beside_it(shell: &Shell) {
     shell.write(
         "a.ts",
         "const a: string = (await tools.echo.say({ text: 'hi' })).text; console.warn('odd'); return { a };",
@@ -36,9 +41,7 @@ fn a_script_comes_from_standard_input_too() {
     Ran::of(command.stdin(file)).printed(&["2"]);
 }
 
-#[test]
-fn with_nobody_to_ask_it_is_left_waiting_and_goes_on_when_it_is_approved_later() {
-    let shell = Shell::new();
+fn with_nobody_to_ask_it_is_left_waiting_and_goes_on_when_it_is_approved_later(shell: &Shell) {
     shell.write("tidy.ts", TIDY);
     let paused = shell.json(&["--demo", "run", "tidy.ts"]);
     assert_eq!(paused["status"], "paused", "{paused}");
@@ -69,9 +72,7 @@ fn a_script_that_ends_on_a_denial_exits_with_three_and_one_that_catches_it_does_
     assert_eq!((ran.status, ran.out.trim()), (0, "\"denied\""), "{ran:?}");
 }
 
-#[test]
-fn mistakes_say_where_they_are_and_what_to_do() {
-    let shell = Shell::new();
+fn mistakes_say_where_they_are_and_what_to_do(shell: &Shell) {
     shell.write("bad.ts", "const a: number = 1;\nreturn a +;");
     let ran = shell.run(&["run", "bad.ts"]);
     assert_eq!(ran.status, 1, "{ran:?}");
@@ -86,9 +87,7 @@ fn mistakes_say_where_they_are_and_what_to_do() {
     assert!(ran.status == 1 && ran.out.contains("script_too_long"), "{ran:?}");
 }
 
-#[test]
-fn the_timeline_of_a_script_shows_its_source_and_every_call() {
-    let shell = Shell::new();
+fn the_timeline_of_a_script_shows_its_source_and_every_call(shell: &Shell) {
     shell.write("a.ts", "await tools.echo.say({ text: 'hi' }); await sleep(1); await tools.echo.nay({}).catch(() => {}); return 1;");
     let done = shell.json(&["--demo", "run", "a.ts"]);
     let ran = shell.run(&["executions", done["executionId"].as_str().unwrap()]);

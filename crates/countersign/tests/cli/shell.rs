@@ -10,8 +10,40 @@ pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_countersign");
 
 /// Where commands are run.
 pub(crate) struct Shell {
+    // First to go: it works in the folder.
+    server: Option<Process>,
+    url: String,
     folder: TempDir,
 }
+
+/// A process that is killed with its test, however that ends.
+pub(crate) struct Process(pub(crate) Child);
+
+impl Process {
+    pub(crate) fn kill(mut self) {
+        self.0.kill().unwrap();
+        self.0.wait().unwrap();
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ = self.0.kill().and_then(|()| self.0.wait());
+    }
+}
+
+/// Makes each scenario a test of its own twice: with nothing running, and with a server that runs for the data folder.
+macro_rules! with_and_without_a_server {
+    ($($scenario:ident),* $(,)?) => {
+        mod without_a_server {
+            $(#[test] fn $scenario() { super::$scenario(&crate::shell::Shell::new()); })*
+        }
+        mod with_a_server {
+            $(#[test] fn $scenario() { super::$scenario(&crate::shell::Shell::served()); })*
+        }
+    };
+}
+pub(crate) use with_and_without_a_server;
 
 /// What a command did.
 #[derive(Debug)]
@@ -23,7 +55,38 @@ pub(crate) struct Ran {
 
 impl Shell {
     pub(crate) fn new() -> Self {
-        Self { folder: tempfile::tempdir().unwrap() }
+        Self { server: None, url: String::new(), folder: tempfile::tempdir().unwrap() }
+    }
+
+    /// A shell for whose data folder a server with the demo tools runs.
+    pub(crate) fn served() -> Self {
+        let mut shell = Self::new();
+        shell.serve();
+        shell
+    }
+
+    /// Where its server listens.
+    pub(crate) fn url(&self) -> String {
+        self.url.clone()
+    }
+
+    /// Starts a server and waits until it answers. A second one takes the place of the first.
+    pub(crate) fn serve(&mut self) {
+        let listen = self.url.strip_prefix("http://").unwrap_or("127.0.0.1:0").to_owned();
+        let mut command = self.command(&["--demo", "serve", "--listen", &listen]);
+        // Nobody reads its log; a full pipe would stop it.
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+        let mut said = String::new();
+        std::io::BufRead::read_line(&mut std::io::BufReader::new(child.stdout.take().unwrap()), &mut said)
+            .unwrap();
+        let url = said.split_whitespace().find(|word| word.starts_with("http://127.0.0.1:"));
+        self.url = url.unwrap_or_else(|| panic!("no address in {said:?}")).to_owned();
+        self.server = Some(Process(child));
+    }
+
+    /// Kills the server without warning.
+    pub(crate) fn kill_server(&mut self) {
+        self.server.take().unwrap().kill();
     }
 
     /// Where commands are run; `./countersign.toml` is looked for here.

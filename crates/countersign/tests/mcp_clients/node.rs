@@ -54,7 +54,11 @@ impl Toolbox {
     pub(crate) fn conformance(&self, token: &str) -> Command {
         let mut command = Command::new(&self.node);
         command
-            .args(["--import", "./bearer.mjs", "node_modules/@modelcontextprotocol/conformance/dist/index.js"])
+            .args([
+                "--import",
+                "./bearer.mjs",
+                "node_modules/@modelcontextprotocol/conformance/dist/index.js",
+            ])
             .current_dir(&self.folder)
             .env("COUNTERSIGN_TOKEN", token);
         command
@@ -76,13 +80,18 @@ fn install_if_other(folder: &Path) {
     if fs::read_to_string(folder.join(STAMP)).is_ok_and(|installed| installed == wanted) {
         return;
     }
-    eprintln!("installing Node 22, the MCP clients and the conformance suite into {} with npm ci", folder.display());
+    eprintln!(
+        "installing Node 22, the MCP clients and the conformance suite into {} with npm ci",
+        folder.display()
+    );
     let installed = Command::new("npm")
         .args(["ci", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel", "error"])
         .current_dir(folder)
         .stdin(Stdio::null())
         .output()
-        .unwrap_or_else(|e| panic!("npm cannot be started ({e}); install Node with npm, any version from 18"));
+        .unwrap_or_else(|e| {
+            panic!("npm cannot be started ({e}); install Node with npm, any version from 18")
+        });
     assert!(
         installed.status.success(),
         "npm ci failed in {}; is registry.npmjs.org reachable?\n{}{}",

@@ -32,7 +32,12 @@ pub(crate) struct InstallArgs {
 }
 
 /// Shows or writes.
-pub(super) fn run(args: &InstallArgs, launch: &Launch, home: Option<&Path>, screen: Screen) -> anyhow::Result<Exit> {
+pub(super) fn run(
+    args: &InstallArgs,
+    launch: &Launch,
+    home: Option<&Path>,
+    screen: Screen,
+) -> anyhow::Result<Exit> {
     let client = args.client;
     let project = std::env::current_dir().context("this folder cannot be found")?;
     let home = home.ok_or_else(|| Problem::new("no_home", "there is no home folder").hint("Set HOME."))?;
@@ -71,7 +76,10 @@ fn told(client: McpClient, launch: &Launch, file: &Path, state: &State) -> Strin
         State::AlreadyThere => format!("{place} has it already.\n"),
         State::Written { backup: None } => format!("Written to {place}. Start {title} anew to use it.\n"),
         State::Written { backup: Some(backup) } => {
-            format!("Added to {place}; what was there before is in {}. Start {title} anew to use it.\n", backup.display())
+            format!(
+                "Added to {place}; what was there before is in {}. Start {title} anew to use it.\n",
+                backup.display()
+            )
         }
         State::Shown => {
             let snippet = merge::alone(client.shape(), &client.entry(launch));
@@ -95,10 +103,11 @@ fn write(client: McpClient, launch: &Launch, file: &Path) -> anyhow::Result<Stat
         Err(error) => return Err(unusable(&file, &error.to_string()).into()),
     };
     let entry = client.entry(launch);
-    let after = merge::merged(before.as_deref().unwrap_or_default(), client.shape(), &entry).map_err(|why| {
-        let (NotMerged::Unreadable(why) | NotMerged::Unfamiliar(why)) = why;
-        unusable(&file, &why)
-    })?;
+    let after =
+        merge::merged(before.as_deref().unwrap_or_default(), client.shape(), &entry).map_err(|why| {
+            let (NotMerged::Unreadable(why) | NotMerged::Unfamiliar(why)) = why;
+            unusable(&file, &why)
+        })?;
     let Some(after) = after else { return Ok(State::AlreadyThere) };
     let folder = file.parent().unwrap_or(Path::new("."));
     fs::create_dir_all(folder).with_context(|| format!("{} cannot be made", folder.display()))?;

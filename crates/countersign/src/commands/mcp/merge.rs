@@ -73,8 +73,11 @@ impl Written {
 
     fn text(&self, indent: usize) -> String {
         let (inner, outer) = (" ".repeat(indent + 2), " ".repeat(indent));
-        let lines: Vec<String> =
-            self.0.iter().map(|(key, value)| format!("{inner}{}: {}", Value::from(key.as_str()), value.get())).collect();
+        let lines: Vec<String> = self
+            .0
+            .iter()
+            .map(|(key, value)| format!("{inner}{}: {}", Value::from(key.as_str()), value.get()))
+            .collect();
         format!("{{\n{}\n{outer}}}", lines.join(",\n"))
     }
 }
@@ -91,7 +94,8 @@ fn in_json(text: &str, servers: &'static str, entry: &Value) -> Result<Option<St
         Some(there) => read(there.get(), &format!("\"{servers}\" in it is no object"))?,
         None => Written(Vec::new()),
     };
-    if all.get(NAME).and_then(|there| serde_json::from_str::<Value>(there.get()).ok()).as_ref() == Some(entry) {
+    if all.get(NAME).and_then(|there| serde_json::from_str::<Value>(there.get()).ok()).as_ref() == Some(entry)
+    {
         return Ok(None);
     }
     all.set(NAME, raw(indented(&pretty(entry), 4))?);
@@ -100,7 +104,8 @@ fn in_json(text: &str, servers: &'static str, entry: &Value) -> Result<Option<St
 }
 
 fn in_toml(text: &str, servers: &str, entry: &Value) -> Result<Option<String>, NotMerged> {
-    let before: toml::Table = text.parse().map_err(|e| NotMerged::Unreadable(format!("it is no TOML: {e}")))?;
+    let before: toml::Table =
+        text.parse().map_err(|e| NotMerged::Unreadable(format!("it is no TOML: {e}")))?;
     let wanted = toml::Value::try_from(entry).map_err(|e| NotMerged::Unfamiliar(e.to_string()))?;
     if before.get(servers).and_then(|all| all.get(NAME)) == Some(&wanted) {
         return Ok(None);
@@ -196,13 +201,23 @@ mod tests {
     fn comments_and_other_tables_of_a_toml_file_stay() {
         let text = "# mine\nmodel = \"o\" # best\n\n[mcp_servers.countersign]\ncommand = \"old\"\n\n[mcp_servers.other]\ncommand = \"x\"\n";
         let after = merged(text, TOML, &entry()).unwrap().unwrap();
-        assert!(after.starts_with("# mine\nmodel = \"o\" # best\n\n[mcp_servers.other]\ncommand = \"x\"\n"), "{after}");
-        assert!(after.ends_with("[mcp_servers.countersign]\nargs = [\"--demo\",\"mcp\"]\ncommand = \"/usr/bin/countersign\"\n"), "{after}");
+        assert!(
+            after.starts_with("# mine\nmodel = \"o\" # best\n\n[mcp_servers.other]\ncommand = \"x\"\n"),
+            "{after}"
+        );
+        assert!(
+            after.ends_with(
+                "[mcp_servers.countersign]\nargs = [\"--demo\",\"mcp\"]\ncommand = \"/usr/bin/countersign\"\n"
+            ),
+            "{after}"
+        );
     }
 
     #[test]
     fn what_cannot_be_read_is_refused() {
-        for (shape, text) in [(JSON, "{ // a comment\n}"), (JSON, "[]"), (JSON, "{\"mcpServers\": 7}"), (TOML, "a = = 1")] {
+        for (shape, text) in
+            [(JSON, "{ // a comment\n}"), (JSON, "[]"), (JSON, "{\"mcpServers\": 7}"), (TOML, "a = = 1")]
+        {
             assert!(matches!(merged(text, shape, &entry()), Err(NotMerged::Unreadable(_))), "{text}");
         }
         for text in ["mcp_servers = 7", "mcp_servers = { countersign = { command = \"x\" } }"] {

@@ -1,0 +1,154 @@
+//! The one fixture: a gateway in a test's world, its MCP front on a real port, and a guard that knows tokens.
+
+use axum::extract::{Request, State};
+use axum::http::{StatusCode, header};
+use axum::middleware::{self, Next};
+use axum::response::{IntoResponse, Response};
+use countersign_core::ids::{ElicitationId, TokenId};
+use countersign_kernel::ports::{ElicitationFilter, ElicitationRow, Page};
+use countersign_kernel::{Answer, Decide, Gateway, Receipt, Target};
+use countersign_sdk::{ExposeSecret, Role};
+use countersign_server::Links;
+use countersign_server::mcp::{self, Options};
+use countersign_testkit::world::{World, ann};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio_util::sync::CancellationToken;
+
+use crate::client::{Client, Era};
+use crate::scripts::Recipe;
+use crate::tools;
+
+/// What every front here seals with.
+const KEY: [u8; 32] = [7; 32];
+
+/// A running front. Dropping it stops nothing but its listener.
+pub(crate) struct House {
+    pub(crate) world: World,
+    pub(crate) gateway: Gateway,
+    pub(crate) options: Options,
+    url: String,
+    stop: CancellationToken,
+}
+
+/// A token's secret, and its id.
+#[derive(Clone)]
+pub(crate) struct Key {
+    pub(crate) secret: String,
+    pub(crate) id: TokenId,
+}
+
+impl House {
+    pub(crate) async fn open() -> Self {
+        Self::with(|_| {}).await
+    }
+
+    /// A front with other options.
+    pub(crate) async fn with(choose: impl FnOnce(&mut Options)) -> Self {
+        let mut options = Options::sealed_with(KEY);
+        options.hold = Duration::from_millis(150);
+        choose(&mut options);
+        Self::on(World::new(1).with_scripts(Arc::new(Recipe)), options).await
+    }
+
+    /// A front on what an earlier one left on the disk.
+    pub(crate) async fn after(self) -> Self {
+        self.stop.cancel();
+        self.gateway.close(Duration::from_secs(1)).await;
+        self.world.clock.end_life();
+        Self::on(self.world.clone(), self.options.clone()).await
+    }
+
+    async fn on(world: World, options: Options) -> Self {
+        let builder = world.builder(Arc::new(world.disk.clone())).plugin(tools::plugin(&world.ledger));
+        let gateway = world.start_with(builder).await;
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let base = format!("http://{}", listener.local_addr().unwrap());
+        let stop = CancellationToken::new();
+        let front =
+            mcp::service(gateway.clone(), Links::below(&base), options.clone(), stop.clone()).unwrap();
+        let guarded = front.layer(middleware::from_fn_with_state(gateway.clone(), guard));
+        let stopped = stop.clone();
+        tokio::spawn(async move {
+            let serving = axum::serve(listener, guarded);
+            serving.with_graceful_shutdown(stopped.cancelled_owned()).await.unwrap();
+        });
+        Self { world, gateway, options, url: format!("{base}/mcp"), stop }
+    }
+
+    pub(crate) async fn key(&self, role: Role) -> Key {
+        let minted = self.gateway.create_token("test", role, None).await.unwrap();
+        Key { secret: minted.secret.expose_secret().to_owned(), id: minted.row.id }
+    }
+
+    /// A client of a new agent that can ask its user.
+    pub(crate) async fn client(&self, era: Era) -> Client {
+        self.client_of(&self.key(Role::Agent).await, era).await
+    }
+
+    /// A client of an agent that can ask its user.
+    pub(crate) async fn client_of(&self, key: &Key, era: Era) -> Client {
+        Client::connect(&self.url, key, era, serde_json::json!({ "elicitation": {} })).await
+    }
+
+    /// A client of an agent that says this of itself.
+    pub(crate) async fn client_that(&self, key: &Key, era: Era, can: serde_json::Value) -> Client {
+        Client::connect(&self.url, key, era, can).await
+    }
+
+    /// The questions nobody answered yet.
+    pub(crate) async fn open_questions(&self) -> Vec<ElicitationRow> {
+        let filter = ElicitationFilter { open_only: true, ..ElicitationFilter::default() };
+        self.gateway.elicitations(filter, Page::first(100)).await.unwrap().items
+    }
+
+    /// The only question that was ever asked.
+    pub(crate) async fn only_question(&self) -> ElicitationRow {
+        let all = self.gateway.elicitations(ElicitationFilter::default(), Page::first(100)).await.unwrap();
+        let [only] = &all.items[..] else { panic!("{} questions", all.items.len()) };
+        only.clone()
+    }
+
+    /// Ann decides elsewhere.
+    pub(crate) async fn ann_says(&self, id: ElicitationId, answer: Answer) -> Receipt {
+        let decide = Decide {
+            target: Target::Elicitation(id),
+            by: ann(),
+            channel: "console".into(),
+            answer,
+            comment: None,
+        };
+        self.gateway.decide(decide).await.unwrap()
+    }
+
+    /// What took effect.
+    pub(crate) fn effects(&self) -> Vec<String> {
+        self.world.ledger.effects().into_iter().map(|effect| effect.what).collect()
+    }
+
+    /// Waits until so many questions are open.
+    pub(crate) async fn until_open(&self, count: usize) -> Vec<ElicitationRow> {
+        for _ in 0..500 {
+            let open = self.open_questions().await;
+            if open.len() == count {
+                return open;
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        panic!("{count} questions are never open at once");
+    }
+}
+
+async fn guard(State(gateway): State<Gateway>, mut request: Request, next: Next) -> Response {
+    let secret = request.headers().get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
+    let secret = secret.and_then(|value| value.strip_prefix("Bearer ")).unwrap_or_default().to_owned();
+    match gateway.authenticate(&secret).await.unwrap() {
+        Some(caller) => {
+            request.extensions_mut().insert(caller);
+            next.run(request).await
+        }
+        // A guard that forgets to refuse: the front must not let anybody in by itself.
+        None if secret == "forgotten" => next.run(request).await,
+        None => StatusCode::UNAUTHORIZED.into_response(),
+    }
+}

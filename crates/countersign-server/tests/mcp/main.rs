@@ -1,0 +1,21 @@
+//! MCP over real sockets, by hand: what is promised to clients of either era, and what none of them can bend.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test that meets the unexpected stops there"
+)]
+
+mod agents;
+mod catalog;
+mod client;
+mod companions;
+mod house;
+mod prompts;
+mod rounds;
+mod scripts;
+mod sessions;
+mod tasks;
+mod tools;
+mod waiting;

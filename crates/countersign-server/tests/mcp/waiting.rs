@@ -1,0 +1,185 @@
+//! What a client hears while it waits, and how it stops waiting.
+
+use std::time::Duration;
+
+use countersign_core::execution::Status;
+use countersign_sdk::Role;
+use countersign_server::mcp::Announcement;
+use countersign_testkit::world::yes;
+use serde_json::{Value, json};
+use tokio::time::Instant;
+
+use crate::client::{Era, code, execution, text};
+use crate::house::House;
+
+#[tokio::test]
+async fn a_call_is_held_for_a_while_in_case_a_person_decides_elsewhere() {
+    let house = House::with(|options| options.hold = Duration::from_secs(20)).await;
+    let key = house.key(Role::Agent).await;
+    for era in Era::ALL {
+        let client = house.client_that(&key, era, json!({})).await;
+        let call = client.call("lab__destroy_each", json!({ "what": "x" }));
+        let deciding = async {
+            let open = house.until_open(1).await;
+            house.ann_says(open[0].elicitation.id, yes()).await
+        };
+        let (done, _) = tokio::join!(call, deciding);
+        assert_eq!(done["structuredContent"], json!({ "done": true }), "{era:?}");
+    }
+    assert_eq!(house.effects().len(), 3);
+}
+
+#[tokio::test]
+async fn a_call_that_nobody_decides_comes_back_paused_when_the_hold_is_over() {
+    let house = House::open().await;
+    let key = house.key(Role::Agent).await;
+    for era in Era::ALL {
+        let begun = Instant::now();
+        let paused =
+            house.client_that(&key, era, json!({})).await.call("lab__destroy", json!({ "what": "x" })).await;
+        assert!(begun.elapsed() >= house.options.hold, "it was held");
+        assert_eq!(paused["structuredContent"]["status"], "paused");
+        assert_eq!(paused["structuredContent"]["paused"]["toolPath"], "lab.destroy");
+        assert_ne!(paused["isError"], true, "waiting is no failure");
+    }
+}
+
+/// The longest test here: a heartbeat comes every ten seconds, and progress only rises.
+#[tokio::test]
+async fn a_client_that_wants_progress_hears_that_it_is_not_forgotten() {
+    let house = House::with(|options| options.hold = Duration::from_secs(12)).await;
+    let key = house.key(Role::Agent).await;
+    let mut old = house.client_that(&key, Era::November2025, json!({ "elicitation": {} })).await;
+    let mut new = house.client_that(&key, Era::July2026, json!({})).await;
+    old.meta = json!({ "progressToken": "old" });
+    new.meta = json!({ "progressToken": 7 });
+    let (mut asked, mut held) = tokio::join!(
+        old.begin("lab__destroy_each", json!({ "what": "x" })),
+        new.begin("lab__destroy_each", json!({ "what": "y" })),
+    );
+    asked.until("elicitation/create").await;
+    let (one, other) =
+        tokio::join!(asked.until("notifications/progress"), held.until("notifications/progress"));
+    assert_eq!(one["params"]["progressToken"], "old");
+    assert_eq!(other["params"]["progressToken"], 7);
+    assert_eq!(held.answer().await["result"]["structuredContent"]["status"], "paused");
+}
+
+#[tokio::test]
+async fn what_a_tool_says_is_heard_by_clients_that_want_it() {
+    let house = House::open().await;
+    let mut client = house.client(Era::July2026).await;
+    client.meta = json!({ "progressToken": "t", "io.modelcontextprotocol/logLevel": "info" });
+    let mut call = client.begin("shop__work", json!({})).await;
+    let mut heard = Vec::new();
+    let answer = loop {
+        match call.next().await.unwrap() {
+            message if message.get("result").is_some() => break message,
+            message => heard.push(message),
+        }
+    };
+    assert_eq!(text(&answer["result"]), "worked");
+    let of = |method: &str| -> Vec<&Value> {
+        heard.iter().filter(|m| m["method"] == method).map(|m| &m["params"]).collect()
+    };
+    let progress: Vec<f64> =
+        of("notifications/progress").iter().map(|p| p["progress"].as_f64().unwrap()).collect();
+    assert_eq!(progress.len(), 3);
+    assert!(progress.windows(2).all(|pair| pair[0] < pair[1]), "{progress:?}");
+    let logs: Vec<(&str, &str)> = of("notifications/message")
+        .iter()
+        .map(|p| (p["level"].as_str().unwrap(), p["data"].as_str().unwrap()))
+        .collect();
+    assert_eq!(logs, [("info", "begun {\"n\":1}"), ("warning", "nearly")], "a detail is below the level");
+
+    let silent = house.client(Era::July2026).await;
+    let mut call = silent.begin("shop__work", json!({})).await;
+    let first = call.next().await.unwrap();
+    assert!(first.get("result").is_some(), "who asks for nothing hears nothing: {first}");
+}
+
+#[tokio::test]
+async fn a_client_of_the_2025_era_sets_how_much_it_hears() {
+    let house = House::open().await;
+    let mut client = house.client(Era::November2025).await;
+    let mut announced = client.listen().await;
+    client.ask("logging/setLevel", json!({ "level": "warning" })).await;
+    client.meta = json!({ "progressToken": "t" });
+    let mut call = client.begin("shop__work", json!({})).await;
+    assert_eq!(call.until("notifications/progress").await["params"]["message"], "half");
+    call.answer().await;
+    let line = announced.until("notifications/message").await;
+    assert_eq!(line["params"]["data"], "nearly", "the rest is below the level");
+}
+
+#[tokio::test]
+async fn a_cancelled_call_of_the_2025_era_is_a_cancelled_execution() {
+    let house = House::open().await;
+    let client = house.client(Era::November2025).await;
+    let message =
+        client.message("tools/call", json!({ "name": "lab__destroy", "arguments": { "what": "x" } }));
+    let mut call = crate::client::Stream::of(client.send(&message).await);
+    call.until("elicitation/create").await;
+    let id = house.only_question().await.execution;
+    let cancel = json!({ "jsonrpc": "2.0", "method": "notifications/cancelled",
+                         "params": { "requestId": message["id"], "reason": "changed my mind" } });
+    client.send(&cancel).await;
+    let ended = tokio::time::timeout(
+        Duration::from_secs(5),
+        house.gateway.wait(id, countersign_kernel::Patience::Unlimited),
+    );
+    let ended = ended.await.expect("it ends").unwrap().unwrap();
+    assert_eq!(ended.status, Status::Cancelled);
+    assert_eq!(ended.error.unwrap().message, "changed my mind");
+    assert!(house.open_questions().await.is_empty(), "nobody is asked any more");
+    assert_eq!(house.effects(), [""; 0]);
+}
+
+#[tokio::test]
+async fn a_cancelled_call_that_runs_is_told_so() {
+    let house = House::open().await;
+    let client = house.client(Era::November2025).await;
+    let message = client.message("tools/call", json!({ "name": "shop__wait", "arguments": {} }));
+    let _call = client.send(&message).await;
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    let cancel = json!({ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": { "requestId": message["id"] } });
+    client.send(&cancel).await;
+    for _ in 0..200 {
+        if house.gateway.live() == 0 {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    panic!("the handler was never told");
+}
+
+#[tokio::test]
+async fn a_failure_carries_its_code_where_programs_and_models_read_it() {
+    let house = House::open().await;
+    let client = house.client(Era::July2026).await;
+    let asked = client.call("lab__fail", json!({ "what": "error" })).await;
+    let failed = client
+        .retry("lab__fail", json!({ "what": "error" }), &asked, crate::client::approve())
+        .await["result"]
+        .clone();
+    assert_eq!(code(&failed), "teapot");
+    assert_eq!(text(&failed), "teapot: I am a teapot.");
+    assert_eq!(failed["_meta"]["countersign/error"]["executionId"], execution(&failed));
+}
+
+#[tokio::test]
+async fn a_changed_catalog_is_announced_in_both_eras() {
+    let house = House::open().await;
+    let old = house.client(Era::November2025).await;
+    let mut old = old.listen().await;
+    let client = house.client(Era::July2026).await;
+    let params = json!({ "notifications": { "toolsListChanged": true } });
+    let mut new =
+        crate::client::Stream::of(client.send(&client.message("subscriptions/listen", params)).await);
+    new.until("notifications/subscriptions/acknowledged").await;
+    // The subscription is acknowledged a moment before it listens.
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    house.options.announcer.announce(Announcement::Tools).await;
+    old.until("notifications/tools/list_changed").await;
+    new.until("notifications/tools/list_changed").await;
+}

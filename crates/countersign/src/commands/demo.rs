@@ -1,0 +1,148 @@
+//! `demo`: a server with the demo tools, and a scripted agent that uses them, so that a newcomer sees a call wait and go on.
+
+use std::net::{Ipv4Addr, SocketAddr};
+
+use countersign_server::wire::{ExecuteRequest, ExecutionResult, Status};
+use serde_json::{Value, json};
+
+use super::serve::{self, LAST_HANDLERS};
+use crate::contact::Contact;
+use crate::exit::Exit;
+use crate::local::Setup;
+use crate::reach::{LONG_WAIT, Reach};
+use crate::screen::Screen;
+use crate::serving::{Mode, Serving};
+use crate::{shown, terminal};
+
+/// One thing the agent does, and what it is about.
+struct Step {
+    says: &'static str,
+    tool: &'static str,
+    args: Value,
+}
+
+/// What the agent does. The first steps flow through; each of the others waits for the person who watches.
+fn steps(note: &Value) -> [Step; 5] {
+    [
+        Step { says: "Reading and adding flow through.", tool: "notes.list", args: json!({}) },
+        Step {
+            says: "Deleting does not: it waits for you.",
+            tool: "notes.delete",
+            args: json!({ "id": note }),
+        },
+        Step {
+            says: "Paying waits too, each time.",
+            tool: "bank.pay",
+            args: json!({ "to": "Ann's Printing Ltd", "amount": 120 }),
+        },
+        Step { says: "A tool may ask you something itself.", tool: "stock.check", args: json!({}) },
+        Step { says: "What took effect is in the ledger.", tool: "bank.ledger", args: json!({}) },
+    ]
+}
+
+pub(super) async fn run(setup: Setup) -> anyhow::Result<Exit> {
+    let (screen, invocation, listen) = (setup.screen, setup.invocation.clone(), setup.config.listen);
+    let serving = Serving::start(setup, free(listen).await, Mode::Public).await?;
+    serve::tell(&serving, screen).await?;
+    let reach = Reach::of(serving);
+    let contact = Contact::of(&reach, screen, invocation)?;
+    let story = async {
+        tell_story(&contact).await?;
+        screen.note(&format!(
+            "\nThat was the demo. The server runs on: try `{}`, or connect an agent with `{}`. Ctrl-C ends it.",
+            contact.invocation.command("call notes.purge"),
+            contact.invocation.command("mcp install claude-code"),
+        ));
+        std::future::pending::<anyhow::Result<()>>().await
+    };
+    let ended = tokio::select! {
+        stopped = serve::stopped() => stopped,
+        told = story => told,
+    };
+    screen.note("\nStopping. What waits for a person is kept.");
+    reach.leave_within(LAST_HANDLERS).await;
+    ended.map(|()| Exit::Done)
+}
+
+/// The address, or another one where somebody else has it: a demo need not be where it was configured.
+async fn free(listen: SocketAddr) -> SocketAddr {
+    match tokio::net::TcpListener::bind(listen).await {
+        Ok(_) => listen,
+        Err(_) => SocketAddr::new(Ipv4Addr::LOCALHOST.into(), 0),
+    }
+}
+
+async fn tell_story(contact: &Contact) -> anyhow::Result<()> {
+    let screen = contact.screen;
+    screen.note(&format!("\n{}", screen.err.bold("A scripted agent begins.")));
+    let added = call(
+        contact,
+        "notes.add",
+        json!({ "title": "Draft of the report", "body": "It was a dark and stormy quarter." }),
+    )
+    .await?;
+    let note = added.value.as_ref().map_or(Value::Null, |note| note["id"].clone());
+    for step in steps(&note) {
+        screen.note(&format!("\n{}", screen.err.bold(step.says)));
+        call(contact, step.tool, step.args).await?;
+    }
+    Ok(())
+}
+
+/// Calls a tool as the agent, and shows what came of it. Where it waits, the person here decides, or anybody elsewhere.
+async fn call(contact: &Contact, tool: &str, args: Value) -> anyhow::Result<ExecutionResult> {
+    let screen = contact.screen;
+    screen.note(&format!("  agent    {tool} {}", shown::flat(&args.to_string())));
+    let session_id = Some(format!("ses_demo_{}", std::process::id()));
+    let request = ExecuteRequest {
+        tool: Some(tool.to_owned()),
+        args: Some(args),
+        session_id,
+        ..ExecuteRequest::default()
+    };
+    let mut result = contact.agent.execute(&request).await?;
+    if result.paused.is_some() {
+        result = if screen.can_ask() { terminal::see_through(contact, result).await? } else { result };
+        result = until_decided(contact, result).await?;
+    }
+    tell_end(&result, screen);
+    Ok(result)
+}
+
+/// Waits for somebody elsewhere.
+async fn until_decided(contact: &Contact, mut result: ExecutionResult) -> anyhow::Result<ExecutionResult> {
+    let mut told = None;
+    while let Some(pending) = &result.paused {
+        if told.as_ref() != Some(&pending.elicitation_id) {
+            let id = &pending.elicitation_id;
+            contact.screen.note(&format!("  waits    {}", shown::line(&pending.message)));
+            let answer = match &pending.schema {
+                Some(_) => format!("approve {id} --data '{{\"warehouseId\":\"WH-7\"}}'"),
+                None => format!("approve {id}"),
+            };
+            contact.screen.note(&format!("           decide it: {}", contact.invocation.command(&answer)));
+            told = Some(id.clone());
+        }
+        result = contact.agent.execution(&result.execution_id, LONG_WAIT).await?;
+    }
+    if result.status == Status::Running {
+        result = contact.agent.until_it_rests(&result.execution_id).await?;
+    }
+    Ok(result)
+}
+
+fn tell_end(result: &ExecutionResult, screen: Screen) {
+    let line = match (&result.value, &result.error) {
+        (Some(value), _) => format!("  {}     {}", screen.err.green("gets"), shown::flat(&value.to_string())),
+        (None, Some(error)) => {
+            format!(
+                "  {}     {}: {}",
+                screen.err.red("gets"),
+                shown::line(&error.code),
+                shown::line(&error.message)
+            )
+        }
+        (None, None) => "  nothing yet".to_owned(),
+    };
+    screen.note(&line);
+}

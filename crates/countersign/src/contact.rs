@@ -1,0 +1,184 @@
+//! A server that a command talks to, as the agent who calls and as the operator who decides.
+//!
+//! Promise: however the command ends, handlers that run in this process come to their end first; leaving earlier would
+//! leave them in doubt.
+
+use std::collections::HashMap;
+use std::sync::Mutex;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use countersign_sdk::ExposeSecret as _;
+use tempfile::TempDir;
+use tokio::sync::OnceCell;
+
+use crate::client::Client;
+use crate::config::Environment;
+use crate::exit::Problem;
+use crate::invocation::Invocation;
+use crate::local::Setup;
+use crate::names::Names;
+use crate::reach::{self, Need, Reach};
+use crate::screen::Screen;
+
+/// When to say that handlers are waited for.
+const SAY_SO_AFTER: Duration = Duration::from_secs(2);
+
+/// What a command wants of a server, and so which data it needs where none runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    /// Looks at tools and rules: no data.
+    Catalog,
+    /// Looks at what happened: the data folder, if there is something in it.
+    Look,
+    /// Looks at or changes tokens, grants and records: the data folder, made where it is not there; nothing of it is taken
+    /// up.
+    Keep,
+    /// Calls, decides or settles: the data folder, and what an earlier process left behind goes on.
+    Act,
+}
+
+/// Where the server runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Serves {
+    /// In this process, for the time of the command.
+    Here,
+    /// In another process, or on another machine.
+    Elsewhere,
+}
+
+/// What a command that talks to a server has.
+pub(crate) struct Contact {
+    /// Calls, and never decides.
+    pub(crate) agent: Client,
+    /// Decides.
+    pub(crate) operator: Client,
+    pub(crate) serves: Serves,
+    pub(crate) screen: Screen,
+    pub(crate) invocation: Invocation,
+    /// Tools that were asked for, and whether they were missing.
+    missing: Mutex<HashMap<String, bool>>,
+    names: OnceCell<Names>,
+}
+
+/// A command whose configuration could be used.
+pub(crate) struct Ready {
+    pub(crate) setup: Setup,
+    pub(crate) environment: Environment,
+}
+
+impl Ready {
+    /// Does something with the server that this command reaches.
+    pub(crate) async fn with_server<T>(
+        mut self,
+        purpose: Purpose,
+        work: impl AsyncFnOnce(&Contact) -> anyhow::Result<T>,
+    ) -> anyhow::Result<T> {
+        let (screen, invocation) = (self.setup.screen, self.setup.invocation.clone());
+        let need = if purpose == Purpose::Act { Need::Act } else { Need::Look };
+        // Kept until the server is gone.
+        let _without_a_trace = self.step_aside(purpose).await?;
+        let reach = Reach::find(self.setup, &self.environment, need).await?;
+        let result = match Contact::of(&reach, screen, invocation) {
+            Ok(contact) => work(&contact).await,
+            Err(problem) => Err(problem.into()),
+        };
+        leave(reach, screen).await;
+        result
+    }
+
+    /// Looking leaves no trace: where there is no server and no data to look at, an empty folder elsewhere does.
+    async fn step_aside(&mut self, purpose: Purpose) -> anyhow::Result<Option<TempDir>> {
+        let folder = &mut self.setup.config.data_dir;
+        let needs_no_data = match purpose {
+            Purpose::Catalog => true,
+            // What is there and cannot be used is to be told of.
+            Purpose::Look => !folder.exists(),
+            Purpose::Keep | Purpose::Act => false,
+        };
+        if !needs_no_data
+            || self.environment.text("COUNTERSIGN_URL").is_some()
+            || reach::running(folder).await.is_some()
+        {
+            return Ok(None);
+        }
+        let elsewhere = tempfile::tempdir().context("an empty folder cannot be made")?;
+        elsewhere.path().clone_into(folder);
+        Ok(Some(elsewhere))
+    }
+}
+
+async fn leave(reach: Reach, screen: Screen) {
+    let leaving = reach.leave();
+    tokio::pin!(leaving);
+    if tokio::time::timeout(SAY_SO_AFTER, &mut leaving).await.is_err() {
+        screen.note(
+            "Waiting for a call that an earlier process left unfinished; stopping now would leave it in doubt.",
+        );
+        leaving.await;
+    }
+}
+
+impl Contact {
+    /// What a command has that found this server.
+    pub(crate) fn of(reach: &Reach, screen: Screen, invocation: Invocation) -> Result<Self, Problem> {
+        Ok(Self {
+            agent: Client::new(&reach.url, reach.agent.expose_secret())?,
+            operator: Client::new(&reach.url, reach.operator.expose_secret())?,
+            serves: if reach.is_elsewhere() { Serves::Elsewhere } else { Serves::Here },
+            screen,
+            invocation,
+            missing: Mutex::default(),
+            names: OnceCell::new(),
+        })
+    }
+
+    /// What people call those who act here.
+    pub(crate) async fn names(&self) -> &Names {
+        self.names.get_or_init(|| Names::known_to(&self.operator)).await
+    }
+
+    /// Whether the server certainly does not have a tool.
+    pub(crate) async fn lacks(&self, tool: &str) -> bool {
+        if let Some(known) = self.missing.lock().ok().and_then(|known| known.get(tool).copied()) {
+            return known;
+        }
+        let answer = self.operator.tool(tool).await;
+        let missing =
+            answer.is_err_and(|problem| matches!(problem.code.as_ref(), "tool_not_found" | "not_found"));
+        if let Ok(mut known) = self.missing.lock() {
+            known.insert(tool.to_owned(), missing);
+        }
+        missing
+    }
+
+    /// That a tool is not there, and what to do about it.
+    pub(crate) fn tool_not_here(&self, tool: &str, consequence: &str) -> Problem {
+        Problem::new("tool_not_here", format!("its tool {tool} is not here, {consequence}"))
+            .hint(self.missing_tool_hint(tool))
+    }
+
+    /// What to do where a tool is not registered.
+    pub(crate) fn missing_tool_hint(&self, tool: &str) -> String {
+        let demo = crate::demo::owns(tool);
+        match self.serves {
+            Serves::Here if demo => format!(
+                "It is a demo tool, and they are here only with --demo: `{}`",
+                self.invocation.again_with_demo()
+            ),
+            Serves::Here => {
+                "Run this with the program that has the tool's plugin; nothing was changed.".to_owned()
+            }
+            Serves::Elsewhere if demo => format!(
+                "It is a demo tool, and the server at {} has none: start it with `countersign serve --demo`.",
+                self.operator.url()
+            ),
+            Serves::Elsewhere => {
+                format!(
+                    "The server at {} does not have its plugin; nothing was changed.",
+                    self.operator.url()
+                )
+            }
+        }
+    }
+}

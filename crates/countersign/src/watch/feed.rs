@@ -1,0 +1,68 @@
+//! What the server tells: the list whenever the connection is new, then each question as it comes and goes.
+
+use countersign_server::wire::{Elicitation, ElicitationResponse};
+use tokio::sync::mpsc::Sender;
+
+use super::model::MOST_ITEMS;
+use crate::client::{self, Client, News, Part};
+use crate::exit::Problem;
+use crate::names::Names;
+use crate::report;
+
+/// Something that the view has to know.
+pub(super) enum Heard {
+    /// Everything that waits.
+    Listed { items: Vec<Elicitation>, more: bool },
+    /// A new question.
+    Asked(Box<Elicitation>),
+    /// A question ended.
+    Decided { id: String, words: String },
+    /// What came of a decision made here.
+    Answered { id: String, answer: Result<ElicitationResponse, Problem> },
+    /// The server cannot be heard; it is tried again.
+    Lost(String),
+}
+
+/// Follows the server until nobody listens.
+pub(super) async fn follow(client: Client, names: Names, tell: Sender<Heard>) {
+    let mut events = client.events();
+    loop {
+        let heard = match events.next().await {
+            client::Heard::Connected => listed(&client).await,
+            client::Heard::News(news) => Ok(told(news, &names)),
+            client::Heard::Lost(problem) => Ok(Some(Heard::Lost(problem.message))),
+        };
+        let heard = heard.unwrap_or_else(|problem| Some(Heard::Lost(problem.message)));
+        if let Some(heard) = heard
+            && tell.send(heard).await.is_err()
+        {
+            return;
+        }
+    }
+}
+
+async fn listed(client: &Client) -> Result<Option<Heard>, Problem> {
+    let (mut items, mut part) = (Vec::new(), Some(Part::default()));
+    while let Some(wanted) = part.take() {
+        let list = client.elicitations(&wanted).await?;
+        part = Part::after(&list);
+        items.extend(list.items);
+        if items.len() >= MOST_ITEMS {
+            break;
+        }
+    }
+    Ok(Some(Heard::Listed { items, more: part.is_some() }))
+}
+
+/// What an event means for the list. It says how the question stands by now, which may be later than the event.
+fn told(news: News, names: &Names) -> Option<Heard> {
+    let asked = news.happened.elicitation?;
+    match (news.name.as_str(), &asked.decision) {
+        ("elicitation.pending" | "elicitation.decided", Some(decision)) => {
+            let (id, words) = (asked.question.elicitation_id.clone(), report::told_decision(decision, names));
+            Some(Heard::Decided { id, words })
+        }
+        ("elicitation.pending", None) => Some(Heard::Asked(Box::new(asked))),
+        _ => None,
+    }
+}

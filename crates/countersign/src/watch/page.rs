@@ -1,0 +1,32 @@
+//! One question as rows of a pane: everything that a person decides by, and nothing that is not in it.
+
+use countersign_server::wire::Pending;
+
+use crate::report;
+use crate::shown::{self, Row, RowKind};
+
+/// A row of the page.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum PageRow {
+    /// Our own word for what follows.
+    Heading(&'static str),
+    /// Somebody else's text.
+    Foreign(Row),
+}
+
+/// The page of a question for a pane of this width.
+pub(super) fn page(pending: &Pending, width: usize) -> Vec<PageRow> {
+    let inside = width.saturating_sub(RowKind::Begins.gutter().chars().count()).max(1);
+    let mut rows = Vec::new();
+    let mut section = |heading, body: Vec<Row>| {
+        rows.push(PageRow::Heading(heading));
+        rows.extend(body.into_iter().map(PageRow::Foreign));
+    };
+    section("message, in the tool's words", shown::text_rows(&pending.message, inside));
+    if let Some(schema) = pending.schema.as_ref().filter(|_| !report::authorises(pending)) {
+        section("form", shown::json_rows(&schema["properties"], inside));
+    }
+    section("arguments, exactly as they will run", shown::json_rows(&pending.args, inside));
+    section("why it asks", shown::text_rows(&pending.because, inside));
+    rows
+}

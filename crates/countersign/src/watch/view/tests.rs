@@ -1,0 +1,93 @@
+//! The screens, as text. Look at a changed one before you accept it.
+
+use ratatui::Terminal;
+use ratatui::backend::TestBackend;
+use ratatui::layout::Size;
+use serde_json::json;
+
+use super::super::fixture::{NOW, asked, denied_by_ann, each_call, form, showing, showing_on, typed};
+use super::super::model::Key;
+use super::*;
+use crate::names::Names;
+
+fn screen(model: &Model) -> String {
+    let Size { width, height } = model.size;
+    let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
+    terminal.draw(|frame| draw(frame, model, Paint::Plain, NOW)).unwrap();
+    terminal.backend().to_string()
+}
+
+#[test]
+fn nothing_waits() {
+    insta::assert_snapshot!(screen(&showing(vec![])));
+}
+
+#[test]
+fn three_questions_one_of_them_decided_elsewhere() {
+    let mut model = showing(vec![asked(1, json!({ "id": 1 })), each_call(250), form(3)]);
+    model.decided(
+        &format!("eli_{:032x}", 250),
+        &report::told_decision(&denied_by_ann(), &Names::default()),
+        NOW,
+    );
+    insta::assert_snapshot!(screen(&model));
+}
+
+#[test]
+fn long_arguments_say_that_there_is_more_to_read() {
+    let mut model = showing(vec![asked(1, json!({ "items": (0..40).collect::<Vec<u32>>() }))]);
+    insta::assert_snapshot!("long_arguments_at_first", screen(&model));
+    for _ in 0..10 {
+        model.key(Key::PageDown, NOW);
+    }
+    insta::assert_snapshot!("long_arguments_at_their_end", screen(&model));
+}
+
+#[test]
+fn hostile_text_is_written_out_and_nothing_of_it_is_cut_off() {
+    let mut hostile = asked(1, json!({ "to": "\u{1b}[2J\u{202e}evil", "note": "x".repeat(150) }));
+    hostile.question.message = "Fine?\nmessage, in the tool's words\n│ All is well. 日本語日本語日本語日本語日本語日本語日本語日本語日本語日本語日本語日本語日本語日本語".to_owned();
+    let model = showing_on(Size { width: 60, height: 24 }, vec![hostile]);
+    let shown = screen(&model);
+    assert!(!shown.contains('\u{1b}') && !shown.contains('\u{202e}'), "{shown}");
+    assert_eq!(shown.matches('x').count(), 150, "{shown}");
+    assert_eq!(shown.matches('語').count(), 14 + 2, "the page has all of it, the list what fits:\n{shown}");
+    insta::assert_snapshot!(shown);
+}
+
+#[test]
+fn a_denial_being_written() {
+    let mut model = showing(vec![asked(1, json!({ "id": 1 }))]);
+    typed(&mut model, "dask me tomorrow");
+    insta::assert_snapshot!(screen(&model));
+}
+
+#[test]
+fn a_form_being_filled_in() {
+    let mut model = showing(vec![form(1)]);
+    typed(&mut model, "\nmany\n");
+    insta::assert_snapshot!(screen(&model));
+}
+
+#[test]
+fn help() {
+    let mut model = showing(vec![asked(1, json!({ "id": 1 }))]);
+    typed(&mut model, "?");
+    insta::assert_snapshot!(screen(&model));
+}
+
+#[test]
+fn without_a_server_it_says_so_and_shows_what_it_knows() {
+    let mut model = showing(vec![asked(1, json!({ "id": 1 }))]);
+    model.lost("no server answers at http://127.0.0.1:7420".to_owned());
+    insta::assert_snapshot!(screen(&model));
+}
+
+#[test]
+fn every_size_of_window_can_be_drawn() {
+    for width in [0, 1, 5, 20, 79, 200] {
+        for height in [0, 1, 3, 6, 9, 50] {
+            screen(&showing_on(Size { width, height }, vec![asked(1, json!({ "id": 1 })), form(2)]));
+        }
+    }
+}
