@@ -93,6 +93,7 @@ impl Reach {
 /// The server that runs for a data folder, if it answers.
 pub(crate) async fn running(folder: &std::path::Path) -> Option<String> {
     let notice = Notice::read(folder)?;
+    crate::client::choose_tls();
     let client = reqwest::Client::builder().no_proxy().timeout(KNOCK).build().ok()?;
     let answer = client.get(format!("{}/healthz", notice.url)).send().await.ok()?;
     answer.status().is_success().then_some(notice.url)
