@@ -345,7 +345,7 @@ impl Model {
             Some(filling) => self.mode = Mode::Form { id, filling },
             None => {
                 self.said =
-                    format!("This form cannot be asked for here: countersign approve {id} --data '{{…}}'")
+                    format!("This form cannot be asked for here: countersign approve {id} --data '{{…}}'");
             }
         }
     }
