@@ -5,7 +5,6 @@ use std::process::ExitCode;
 
 use clap::Parser as _;
 use countersign_sdk::Plugin;
-use tracing_subscriber::EnvFilter;
 
 use crate::args::{Cli, Command, LogFormat, Shared};
 use crate::commands::{self, Given};
@@ -13,6 +12,7 @@ use crate::config::{Config, Environment};
 use crate::exit::{Exit, Problem};
 use crate::invocation::Invocation;
 use crate::local::Setup;
+use crate::logging::Logging;
 use crate::screen::{Format, Screen};
 use crate::{demo, shown};
 
@@ -77,7 +77,7 @@ impl App {
             Command::Serve(args) => ("info", args.log_format),
             _ => ("warn", LogFormat::Text),
         };
-        log_to_stderr(&environment, level, format)?;
+        let _logging = Logging::start(&environment, level, format)?;
         // One TLS library for every client of this process. A program that embeds this one may have chosen its own.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let config = Config::load(&cli.shared, &environment);
@@ -100,22 +100,6 @@ fn play(shared: &mut Shared, environment: &Environment) {
     if shared.data_dir.is_none() && environment.path("COUNTERSIGN_DATA_DIR").is_none() {
         shared.data_dir = Config::load(shared, environment).ok().map(|config| config.data_dir.join("demo"));
     }
-}
-
-fn log_to_stderr(environment: &Environment, level: &str, format: LogFormat) -> anyhow::Result<()> {
-    let directives = environment.text("COUNTERSIGN_LOG").unwrap_or(level.into());
-    let filter = EnvFilter::try_new(&directives).map_err(|e| {
-        Problem::usage(format!("COUNTERSIGN_LOG: {e}"))
-            .hint("Write a level such as info, or countersign_kernel=debug.")
-    })?;
-    let subscriber =
-        tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(false);
-    // A program that embeds this one may have its own subscriber; then that one stays.
-    let _ = match format {
-        LogFormat::Text => subscriber.try_init(),
-        LogFormat::Json => subscriber.json().flatten_event(true).try_init(),
-    };
-    Ok(())
 }
 
 /// Says what went wrong, and what to do about it.

@@ -27,6 +27,7 @@ mod exit;
 mod invocation;
 mod key_files;
 mod local;
+mod logging;
 mod names;
 mod progress;
 mod reach;

@@ -39,6 +39,9 @@ pub(crate) const ROUTES: &[Route] = &[
     route(Method::GET, "/readyz", Allowed::Anyone),
     route(Method::GET, "/metrics", Allowed::Anyone),
     route(Method::GET, "/openapi.json", Allowed::Anyone),
+    // Signposts: they tell nothing but what their address says.
+    route(Method::GET, "/", Allowed::Anyone),
+    route(Method::GET, "/elicitations/{id}", Allowed::Anyone),
     // The link is the credential; opening it changes nothing.
     route(Method::GET, "/login", Allowed::Anyone),
     route(Method::POST, "/login", Allowed::Anyone),

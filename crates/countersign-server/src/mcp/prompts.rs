@@ -5,8 +5,8 @@
 
 use countersign_core::elicitation::Elicitation;
 use countersign_kernel::{Answer, Decide, DecideError, ExecutionResult, Target};
-use rmcp::model::{ClientResult, CustomRequest, ServerRequest};
-use rmcp::service::{PeerRequestOptions, RequestHandle};
+use rmcp::model::{ClientResult, CustomRequest, PingRequest, ServerRequest};
+use rmcp::service::{Peer, PeerRequestOptions, RequestHandle};
 use rmcp::{ErrorData, RoleServer, ServiceError};
 use serde_json::Value;
 
@@ -14,6 +14,7 @@ use super::answer::unavailable;
 use super::attend::{Attendance, Gone};
 use super::person::{CHANNEL, person_at_client};
 use super::question;
+use super::requests::Conversation;
 
 /// How often a client that answers nonsense is asked again.
 pub(super) const MOST_UNREAD: u8 = 3;
@@ -66,6 +67,9 @@ impl Attendance<'_> {
         let params = question::params(elicitation, self.incoming.era);
         let request = CustomRequest::new("elicitation/create", Some(params));
         let peer = self.incoming.context.peer.clone();
+        if self.incoming.conversation.is_some_and(Conversation::asks_first) {
+            use_up_the_first_id(&peer).await;
+        }
         let sent = peer
             .send_request_with_option(ServerRequest::CustomRequest(request), PeerRequestOptions::no_options())
             .await;
@@ -101,6 +105,15 @@ impl Attendance<'_> {
             }
             Ok(Ok(heard)) => Ok(heard),
         }
+    }
+}
+
+/// rmcp numbers a conversation's requests from 0, and the official 1.x client takes a withdrawal of request 0 for one that
+/// names none: its prompt would stay. So the first number goes to a ping, whose answer nobody needs.
+async fn use_up_the_first_id(peer: &Peer<RoleServer>) {
+    let ping = ServerRequest::PingRequest(PingRequest::default());
+    if let Err(error) = peer.send_request_with_option(ping, PeerRequestOptions::no_options()).await {
+        tracing::debug!(%error, "a client could not be pinged");
     }
 }
 

@@ -3,6 +3,7 @@
 #![expect(deprecated, reason = "SEP-2577 deprecates logging; clients of today ask for it")]
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use countersign_core::ids::ExecutionId;
@@ -60,6 +61,7 @@ pub(super) struct Conversation {
     /// The least that a log line must matter.
     level: Mutex<LoggingLevel>,
     calls: Mutex<HashMap<RequestId, Call>>,
+    has_asked: AtomicBool,
 }
 
 /// A call of a conversation, for whoever wants it cancelled.
@@ -144,7 +146,13 @@ fn fills_forms(capabilities: &ClientCapabilities) -> bool {
 
 impl Conversation {
     pub(super) fn new(session: SessionId, owner: PrincipalId) -> Self {
-        Self { session, owner, level: Mutex::new(LoggingLevel::Info), calls: Mutex::default() }
+        let level = Mutex::new(LoggingLevel::Info);
+        Self { session, owner, level, calls: Mutex::default(), has_asked: AtomicBool::new(false) }
+    }
+
+    /// Whether the client was asked nothing so far; from now on it was.
+    pub(super) fn asks_first(&self) -> bool {
+        !self.has_asked.swap(true, Ordering::Relaxed)
     }
 
     pub(super) fn level(&self) -> LoggingLevel {

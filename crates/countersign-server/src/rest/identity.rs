@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use axum::extract::{Path, Query, State};
-use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{Html, IntoResponse as _, Redirect, Response};
 use axum::{Extension, Json};
 use countersign_core::ids::TokenId;
@@ -12,6 +12,7 @@ use countersign_sdk::{ExposeSecret as _, Role};
 use serde::Deserialize;
 
 use super::body::Body;
+use super::signpost::guarded;
 use crate::access::{COOKIE, COOKIE_LIFE, Proof};
 use crate::refusal::Refusal;
 use crate::shared::Shared;
@@ -154,7 +155,7 @@ pub(super) async fn login_page(
          <title>Countersign: log in</title></head><body><main><h1>Countersign</h1>{inside}</main></body></html>"
     );
     let mut response = (status, Html(page)).into_response();
-    guarded(response.headers_mut());
+    guarded(&mut response);
     response
 }
 
@@ -176,7 +177,7 @@ pub(super) async fn login(
     if let Ok(value) = HeaderValue::from_str(&text) {
         response.headers_mut().insert(header::SET_COOKIE, value);
     }
-    guarded(response.headers_mut());
+    guarded(&mut response);
     Ok(response)
 }
 
@@ -189,19 +190,4 @@ pub(super) async fn logout() -> Response {
         response.headers_mut().insert(header::SET_COOKIE, value);
     }
     response
-}
-
-/// No frame around it, nothing loaded, nothing kept, no address handed on.
-fn guarded(headers: &mut HeaderMap) {
-    for (name, value) in [
-        (
-            "content-security-policy",
-            "default-src 'none'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'",
-        ),
-        ("referrer-policy", "no-referrer"),
-        ("x-content-type-options", "nosniff"),
-        ("cache-control", "no-store"),
-    ] {
-        headers.insert(name, HeaderValue::from_static(value));
-    }
 }

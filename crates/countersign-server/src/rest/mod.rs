@@ -13,6 +13,7 @@ mod identity;
 mod openapi;
 mod own;
 mod pages;
+mod signpost;
 mod tools;
 
 use std::sync::Arc;
@@ -33,6 +34,8 @@ pub(crate) fn routes() -> Router<Arc<Shared>> {
     let (router, _) = described().split_for_parts();
     router
         .route("/openapi.json", get(openapi::document))
+        .route("/", get(signpost::front))
+        .route("/elicitations/{id}", get(signpost::elicitation))
         .route("/login", get(identity::login_page).post(identity::login))
         .route("/logout", post(identity::logout))
 }

@@ -83,23 +83,22 @@ impl Place {
     }
 }
 
-/// Whether requests may go through a proxy that the environment names.
+/// How far away the server is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Proxies {
-    /// A token for this machine has no business with a proxy.
-    Never,
-    OfEnvironment,
+pub(super) enum Distance {
+    /// A token for this machine has no business with a proxy. And a connection costs nothing, so each request has its own:
+    /// one to a server that was killed fails before anything is sent, and not halfway.
+    ThisMachine,
+    Elsewhere,
 }
 
 impl Http {
-    pub(super) fn new(proxies: Proxies) -> anyhow::Result<Self> {
-        // Whoever was first is fine: there is one provider in this program.
-        let _ = rustls::crypto::ring::default_provider().install_default();
+    pub(super) fn new(distance: Distance) -> anyhow::Result<Self> {
         // No total timeout: a person's thinking time has no bound.
         let builder = Client::builder().connect_timeout(CONNECT_WITHIN);
-        let builder = match proxies {
-            Proxies::Never => builder.no_proxy(),
-            Proxies::OfEnvironment => builder,
+        let builder = match distance {
+            Distance::ThisMachine => builder.no_proxy().pool_max_idle_per_host(0),
+            Distance::Elsewhere => builder,
         };
         Ok(Self { client: builder.build().context("the HTTP client cannot be made")? })
     }

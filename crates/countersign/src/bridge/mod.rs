@@ -26,7 +26,7 @@ use std::time::Duration;
 use tokio::task::{AbortHandle, JoinSet};
 
 use failure::Failure;
-use http::{Http, Proxies};
+use http::{Distance, Http};
 use lines::{Line, MAX_LINE, Outlet, Unusable};
 use message::{Id, Kind, Message, NoMessage};
 use session::Session;
@@ -73,11 +73,11 @@ pub(crate) async fn run(
     input: impl BufRead + Send + 'static,
     output: impl Write + Send + 'static,
 ) -> anyhow::Result<()> {
-    let proxies = if upstream.is_local() { Proxies::Never } else { Proxies::OfEnvironment };
+    let distance = if upstream.is_local() { Distance::ThisMachine } else { Distance::Elsewhere };
     let (out, writer) = Outlet::to(output);
     let bridge = Arc::new(Bridge {
         upstream,
-        http: Http::new(proxies)?,
+        http: Http::new(distance)?,
         session: Session::default(),
         out: out.clone(),
         in_flight: Mutex::default(),

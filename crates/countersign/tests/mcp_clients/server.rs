@@ -14,7 +14,7 @@ pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_countersign");
 /// Nothing on this machine takes this long unless it never happens.
 const PATIENCE: Duration = Duration::from_secs(20);
 /// How long calls are held for clients that cannot ask; the tests have no time for more.
-const HOLD: &str = "700ms";
+const HOLD: &str = "1s";
 
 /// A running server and its home.
 pub(crate) struct Server {
@@ -33,8 +33,8 @@ impl Server {
     /// Another program of the same kind.
     pub(crate) fn of(program: &Path, words: &[&str]) -> Self {
         let home = tempfile::tempdir().unwrap();
-        let child = spawn(program, home.path(), "127.0.0.1:0", words);
-        let url = ready(home.path());
+        let mut child = spawn(program, home.path(), "127.0.0.1:0", words);
+        let url = ready_or_ended(home.path(), &mut child);
         Self { home, program: program.to_owned(), child, url }
     }
 
@@ -54,7 +54,7 @@ impl Server {
         fs::remove_file(record(self.home.path())).expect("a killed server leaves its record behind");
         let address = self.url.trim_start_matches("http://").to_owned();
         self.child = spawn(&self.program, self.home.path(), &address, &["--demo"]);
-        assert_eq!(ready(self.home.path()), self.url);
+        assert_eq!(ready_or_ended(self.home.path(), &mut self.child), self.url);
     }
 
     /// The token that the first start wrote.
@@ -98,15 +98,25 @@ impl Drop for Server {
     }
 }
 
-/// What `server.json` of a home says about the server's address, once it answers.
+/// Where the server of a home listens, once it answers there.
 pub(crate) fn ready(home: &Path) -> String {
+    until("the server is ready", || answering(home))
+}
+
+fn ready_or_ended(home: &Path, child: &mut Child) -> String {
     until("the server is ready", || {
-        let record: Value = serde_json::from_str(&fs::read_to_string(record(home)).ok()?).ok()?;
-        let url = record["url"].as_str()?.to_owned();
-        let answers =
-            http("GET", &format!("{url}/readyz"), "", None).is_some_and(|(status, _)| status == 200);
-        answers.then_some(url)
+        let ended = child.try_wait().unwrap();
+        assert!(ended.is_none(), "the server does not start: {ended:?}");
+        answering(home)
     })
+}
+
+/// What `server.json` of a home says about the server's address, if it answers.
+fn answering(home: &Path) -> Option<String> {
+    let record: Value = serde_json::from_str(&fs::read_to_string(record(home)).ok()?).ok()?;
+    let url = record["url"].as_str()?.to_owned();
+    let answers = http("GET", &format!("{url}/readyz"), "", None).is_some_and(|(status, _)| status == 200);
+    answers.then_some(url)
 }
 
 /// The process that serves a home.

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::client::{Client, Elicitation, Era, in_every_era};
+use crate::client::{Elicitation, Era, in_every_era};
 use crate::server::Server;
 
 in_every_era!(
