@@ -267,9 +267,10 @@ pub(crate) struct CallArgs {
     /// The arguments: JSON, @FILE, or - for standard input; {} where nothing is said
     #[arg(value_name = "JSON|@FILE|-")]
     pub(crate) input: Option<String>,
-    /// The session to call in: what you approve for a session counts only there
-    #[arg(long, value_name = "ID", default_value = "ses_local")]
-    pub(crate) session: String,
+    /// The session to call in: what you approve for a session counts only there [default: ses_local, or the session
+    /// of COUNTERSIGN_TOKEN]
+    #[arg(long, value_name = "ID")]
+    pub(crate) session: Option<String>,
     /// Do not ask here; leave it waiting for a person
     #[arg(long)]
     pub(crate) no_wait: bool,
@@ -296,9 +297,10 @@ pub(crate) struct RunArgs {
     /// The script: a file, or - for standard input
     #[arg(value_name = "FILE|-")]
     pub(crate) file: String,
-    /// The session to run in: what you approve for a session counts only there
-    #[arg(long, value_name = "ID", default_value = "ses_local")]
-    pub(crate) session: String,
+    /// The session to run in: what you approve for a session counts only there [default: ses_local, or the session
+    /// of COUNTERSIGN_TOKEN]
+    #[arg(long, value_name = "ID")]
+    pub(crate) session: Option<String>,
     /// Do not ask here; leave it waiting for a person
     #[arg(long)]
     pub(crate) no_wait: bool,
