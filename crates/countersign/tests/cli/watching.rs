@@ -76,6 +76,17 @@ fn a_signal_gives_the_terminal_back_and_decides_nothing() {
 }
 
 #[test]
+fn pasted_text_decides_nothing() {
+    let shell = Shell::served();
+    let (mut terminal, execution) = watching(&shell);
+    terminal.press("\u{1b}[200~a\u{1b}[201~");
+    terminal.read_until("Pasted");
+    assert_eq!(shell.json(&["executions", &execution])["status"], "paused");
+    terminal.press("q");
+    terminal.ends_with(0);
+}
+
+#[test]
 fn a_server_that_comes_back_is_heard_again() {
     let mut shell = Shell::served();
     let (mut terminal, execution) = watching(&shell);
