@@ -14,6 +14,7 @@ use tokio::sync::OnceCell;
 
 use crate::client::Client;
 use crate::config::Environment;
+use crate::denials;
 use crate::exit::Problem;
 use crate::invocation::Invocation;
 use crate::local::Setup;
@@ -136,6 +137,14 @@ impl Contact {
     /// What people call those who act here.
     pub(crate) async fn names(&self) -> &Names {
         self.names.get_or_init(|| Names::known_to(&self.operator)).await
+    }
+
+    /// How exactly the same thing was denied before.
+    pub(crate) async fn denials(&self, elicitation: &str) -> Vec<String> {
+        match self.operator.elicitation(elicitation).await {
+            Ok(asked) => denials::of(&self.operator, self.names().await, &asked).await,
+            Err(_) => Vec::new(),
+        }
     }
 
     /// Whether the server certainly does not have a tool.
