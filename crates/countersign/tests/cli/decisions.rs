@@ -94,7 +94,7 @@ fn a_remembered_approval_is_shown_and_can_be_forgotten(shell: &Shell) {
     shell.run(&["grants", "list"]).printed(&["notes.delete", "admin.token (tok_", "never"]);
     let grant = shell.json(&["grants", "list"])["items"][0]["grantId"].as_str().unwrap().to_owned();
     shell.run(&["--demo", "call", "notes.delete", r#"{"id":2}"#]).failed(1, &["There is no note 2"]);
-    shell.run(&["grants", "clear", "grant_00000000000000000000000000000000"]).failed(1, &["grants list"]);
+    shell.run(&["grants", "clear", "gra_00000000000000000000000000000000"]).failed(1, &["grants list"]);
     shell.run(&["grants", "clear", &grant]).failed(0, &["forgotten"]);
     let (_, elicitation) = shell.paused("notes.delete", r#"{"id":2}"#);
     shell
