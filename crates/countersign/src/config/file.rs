@@ -85,7 +85,7 @@ impl Reading<'_> {
             match (name.as_str(), value.get_ref()) {
                 ("rule", _) => {}
                 (section @ ("approvals" | "mcp"), DeValue::Table(below)) => {
-                    self.table(below, &format!("{section}."))
+                    self.table(below, &format!("{section}."));
                 }
                 (section @ ("approvals" | "mcp"), _) => {
                     self.errors.push((line, format!("{section} is a table: write [{section}]")));
