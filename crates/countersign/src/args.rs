@@ -121,7 +121,8 @@ Keys of --watch:
   PgUp PgDn     read the arguments           s   approve for the session, where that is allowed
   ?             help                         d   deny, with a reason
   q             quit                         Enter  fill in a form
-Arguments longer than the screen can be approved once you have read them to their end.";
+Arguments longer than the screen can be approved once you have read them to their end. Where no server runs, --watch is one
+for as long as you stay: what agents and other commands call meanwhile comes to you.";
 
 #[derive(Debug, Args)]
 #[command(after_help = INBOX_EXAMPLES)]

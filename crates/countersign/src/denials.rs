@@ -4,7 +4,7 @@ use countersign_server::wire::Elicitation;
 
 use crate::client::{Client, Part};
 use crate::names::Names;
-use crate::report;
+use crate::{report, shown};
 
 /// How many are told of; the rest are counted.
 const MOST_TOLD: usize = 3;
@@ -22,7 +22,7 @@ pub(crate) async fn of(client: &Client, names: &Names, asked: &Elicitation) -> V
     let more = found.len().saturating_sub(MOST_TOLD);
     let told = found.iter().rev().take(MOST_TOLD);
     let mut lines: Vec<String> = told
-        .map(|denial| format!("{}, {}", report::told_decision(denial, names), report::ago(&denial.at)))
+        .map(|denial| format!("{}, at {}", report::told_decision(denial, names), shown::line(&denial.at)))
         .collect();
     if more > 0 {
         lines.push(format!("and {more} times more"));

@@ -27,6 +27,8 @@ pub(crate) enum Need {
     Look,
     /// It calls, decides or settles.
     Act,
+    /// It stays, and others are to find the server meanwhile.
+    Share,
 }
 
 /// A server within reach, and what to show it.
@@ -62,6 +64,7 @@ impl Reach {
         let mode = match need {
             Need::Look => Mode::Look,
             Need::Act => Mode::Private,
+            Need::Share => Mode::Public,
         };
         Ok(Self::of(Serving::start(setup, ANYWHERE, mode).await?))
     }

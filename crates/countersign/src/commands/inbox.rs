@@ -16,7 +16,7 @@ pub(super) async fn run(ready: Ready, args: InboxArgs) -> anyhow::Result<Exit> {
                 .hint("Leave --watch out; `--json` is for programs.")
                 .into());
         }
-        return ready.with_server(Purpose::Act, async |contact| crate::watch::run(contact).await).await;
+        return ready.with_server(Purpose::Share, async |contact| crate::watch::run(contact).await).await;
     }
     ready.with_server(Purpose::Look, async |contact| look(contact).await).await
 }

@@ -112,7 +112,7 @@ fn a15_what_was_denied_before_says_so_when_it_is_asked_again(shell: &Shell) {
     shell.paused("bank.pay", r#"{"to":"bob","amount":5}"#);
     assert!(!shell.run(&["inbox"]).out.contains("before"), "that was something else");
     shell.paused("bank.pay", r#"{"to":"ann","amount":5}"#);
-    shell.run(&["inbox"]).printed(&["before    denied by admin.token (tok_", "saying \"not ann\"", "ago"]);
+    shell.run(&["inbox"]).printed(&["before    denied by admin.token (tok_", "saying \"not ann\", at 20"]);
 }
 
 fn several_questions_of_one_script_are_decided_one_by_one(shell: &Shell) {
