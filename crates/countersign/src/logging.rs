@@ -84,7 +84,8 @@ mod collector {
                 .hint("Write a collector's address, such as http://127.0.0.1:4318.")
         })?;
         let resource = Resource::builder().with_service_name("countersign").build();
-        let spans = SdkTracerProvider::builder().with_batch_exporter(exporter).with_resource(resource).build();
+        let spans =
+            SdkTracerProvider::builder().with_batch_exporter(exporter).with_resource(resource).build();
         let layer = tracing_opentelemetry::layer().with_tracer(spans.tracer("countersign"));
         let filter = tracing_subscriber::filter::LevelFilter::INFO;
         Ok((Some(layer.with_filter(filter).boxed()), Some(spans)))
