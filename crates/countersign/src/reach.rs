@@ -92,7 +92,8 @@ impl Reach {
 
 /// The server that runs for a data folder, if it answers.
 pub(crate) async fn running(folder: &std::path::Path) -> Option<String> {
-    let notice = Notice::read(folder)?;
+    // A server that was killed leaves its notice behind, and another one may listen at its address by now.
+    let notice = Notice::read(folder).filter(Notice::is_of_a_process)?;
     let client = reqwest::Client::builder().no_proxy().timeout(KNOCK).build().ok()?;
     let answer = client.get(format!("{}/healthz", notice.url)).send().await.ok()?;
     answer.status().is_success().then_some(notice.url)

@@ -62,6 +62,18 @@ impl Notice {
     pub(crate) fn read(folder: &Path) -> Option<Self> {
         serde_json::from_slice(&std::fs::read(folder.join(NOTICE)).ok()?).ok()
     }
+
+    /// Whether the process that wrote it still runs.
+    pub(crate) fn is_of_a_process(&self) -> bool {
+        #[cfg(unix)]
+        {
+            let pid = i32::try_from(self.pid).ok().and_then(rustix::process::Pid::from_raw);
+            // A process of somebody else's is one, too.
+            pid.is_some_and(|pid| rustix::process::test_kill_process(pid) != Err(rustix::io::Errno::SRCH))
+        }
+        #[cfg(not(unix))]
+        true
+    }
 }
 
 impl Serving {

@@ -81,7 +81,11 @@ impl Bridge {
                 }
             };
             let session_id = response.headers().get(SESSION_ID).cloned();
-            match http::answer(response, &head).await? {
+            let answer = match http::answer(response, &head).await {
+                Err(Failure::Unauthorised(_)) if self.upstream.moved_from(&place).await => continue,
+                answer => answer?,
+            };
+            match answer {
                 Answer::SessionGone => self.reinitialise(head.generation).await?,
                 Answer::Broken => self.again(message, &mut patience, Trail::default()).await?,
                 Answer::Json { text, status } => {

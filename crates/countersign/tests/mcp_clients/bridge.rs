@@ -8,7 +8,7 @@ use serde_json::json;
 use tempfile::TempDir;
 
 use crate::client::{Client, Elicitation, Era, accept, in_every_era};
-use crate::server::{self, until};
+use crate::server::{self, Server, until};
 
 in_every_era!(
     a_client_on_stdio_starts_the_server_and_asks_its_user,
@@ -65,8 +65,11 @@ impl Home {
 
 impl Drop for Home {
     fn drop(&mut self) {
-        if self.path().join("data/server.json").is_file() {
-            self.kill_server();
+        // A test that fails may have no server left.
+        if let Some(pid) =
+            server::try_process(self.path()).and_then(|pid| rustix::process::Pid::from_raw(pid.cast_signed()))
+        {
+            let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
         }
     }
 }
@@ -132,6 +135,19 @@ fn a_client_killed_on_stdio_takes_its_bridge_with_it_and_leaves_its_question() {
     next.answer(&question, &accept(&json!({ "decision": "approve" })));
     assert_eq!(next.result(call)["structuredContent"]["status"], "succeeded");
     assert_eq!(home.ledger().len(), 1);
+}
+
+#[test]
+fn a_stranger_at_the_old_address_is_not_taken_for_the_server() {
+    let home = Home::new();
+    let mut client = home.client(Era::July2026);
+    client.call("notes__add", &json!({ "title": "Milk" }));
+    let address = home.url().trim_start_matches("http://").to_owned();
+    home.kill_server();
+    let stranger = Server::at(&address, Path::new(server::PROGRAM), &["--demo"]);
+    let notes = client.call("notes__list", &json!({}));
+    assert_eq!(notes["structuredContent"]["notes"][0]["title"], "Milk", "{notes}");
+    assert_ne!(home.url(), stranger.url());
 }
 
 #[test]
