@@ -63,7 +63,7 @@ mod collector {
     use opentelemetry::trace::TracerProvider as _;
     use opentelemetry_sdk::Resource;
     use opentelemetry_sdk::trace::SdkTracerProvider;
-    use tracing_subscriber::layer::{Layer, SubscriberExt as _};
+    use tracing_subscriber::layer::Layer;
     use tracing_subscriber::registry::LookupSpan;
 
     use crate::exit::Problem;

@@ -94,6 +94,7 @@ impl Reach {
 pub(crate) async fn running(folder: &std::path::Path) -> Option<String> {
     // A server that was killed leaves its notice behind, and another one may listen at its address by now.
     let notice = Notice::read(folder).filter(Notice::is_of_a_process)?;
+    crate::client::choose_tls();
     let client = reqwest::Client::builder().no_proxy().timeout(KNOCK).build().ok()?;
     let answer = client.get(format!("{}/healthz", notice.url)).send().await.ok()?;
     answer.status().is_success().then_some(notice.url)

@@ -103,7 +103,8 @@ fn rows(text: &str, warnings: &[Warning], width: usize) -> Vec<Row> {
             kind = RowKind::GoesOn;
         }
     }
-    all.extend(warned(warnings).into_iter().map(|text| Row { text, kind: RowKind::Warns }));
+    let warned = warned(warnings).into_iter().flat_map(|text| broken(&text, width));
+    all.extend(warned.map(|text| Row { text, kind: RowKind::Warns }));
     all
 }
 
@@ -160,6 +161,8 @@ mod tests {
 
     #[test]
     fn no_row_is_wider_than_the_pane_and_none_of_the_text_is_lost() {
+        let warned = text_rows("\u{202e}", 20);
+        assert!(warned.iter().all(|row| Span::raw(row.text.as_str()).width() <= 20), "{warned:?}");
         for text in ["plain words", "日本語の引数", "e\u{301}\u{301}\u{301}\u{301}\u{301}\u{301}\u{301}", ""]
         {
             let rows = text_rows(text, 5);

@@ -20,7 +20,9 @@ pub(super) async fn elicitation(Path(id): Path<String>) -> Response {
             "<p>A question waits here for a person. Read it with <code>countersign inbox</code>, then decide:</p>\
              <pre>countersign approve {id}\ncountersign deny {id}</pre>"
         )),
-        Err(_) => page("<p>There is no such question. See what waits with <code>countersign inbox</code>.</p>"),
+        Err(_) => {
+            page("<p>There is no such question. See what waits with <code>countersign inbox</code>.</p>")
+        }
     }
 }
 
@@ -37,7 +39,10 @@ fn page(inside: &str) -> Response {
 /// No frame around it, nothing loaded, nothing kept, no address handed on.
 pub(super) fn guarded(response: &mut Response) {
     for (name, value) in [
-        ("content-security-policy", "default-src 'none'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'"),
+        (
+            "content-security-policy",
+            "default-src 'none'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'",
+        ),
         ("referrer-policy", "no-referrer"),
         ("x-content-type-options", "nosniff"),
         ("cache-control", "no-store"),

@@ -28,7 +28,7 @@ pub(crate) enum Heard {
     /// The stream is there: from here on nothing is missed.
     Connected,
     /// Something happened.
-    News(News),
+    News(Box<News>),
     /// The stream is gone and is being made again.
     Lost(Problem),
 }
@@ -76,7 +76,7 @@ impl Events {
                         self.last.clone_from(&event.id);
                     }
                     if let Some(news) = news(event) {
-                        return Heard::News(news);
+                        return Heard::News(Box::new(news));
                     }
                 }
                 Some(Err(_)) | None => {

@@ -41,8 +41,7 @@ impl Client {
                 .hint("Set COUNTERSIGN_TOKEN to exactly what `countersign token create` printed.")
         })?;
         credential.set_sensitive(true);
-        // Somebody may have chosen a provider already; then theirs stays.
-        let _ = rustls::crypto::ring::default_provider().install_default();
+        choose_tls();
         let mut builder = reqwest::Client::builder()
             .user_agent(USER_AGENT)
             .default_headers(HeaderMap::from_iter([(AUTHORIZATION, credential)]))
@@ -79,6 +78,12 @@ impl Client {
         }
         Ok(self.http.request(method, url))
     }
+}
+
+/// Says which library encrypts; without a word about it, making any HTTP client would panic.
+pub(crate) fn choose_tls() {
+    // Somebody may have chosen a provider already; then theirs stays.
+    let _ = rustls::crypto::ring::default_provider().install_default();
 }
 
 fn address(url: &str) -> Result<Url, Problem> {

@@ -1,6 +1,6 @@
 //! `grants`: approvals that are remembered for a session, and how to forget them.
 
-use countersign_server::wire::Grant;
+use countersign_server::wire::{Grant, List};
 use serde_json::json;
 
 use super::call::session;
@@ -25,7 +25,11 @@ pub(super) async fn run(ready: Ready, command: GrantsCommand) -> anyhow::Result<
 }
 
 async fn list(contact: &Contact, session: &str) -> anyhow::Result<Exit> {
-    let grants = contact.operator.grants(session).await?;
+    let grants = match contact.operator.grants(session).await {
+        // A session is opened by its first call; until then it remembers nothing.
+        Err(problem) if problem.code == "session_not_found" => List::whole(Vec::new()),
+        answer => answer?,
+    };
     let screen = contact.screen;
     if screen.format == Format::Json {
         screen.print_json(&serde_json::to_value(&grants)?)?;

@@ -24,7 +24,8 @@ pub(super) async fn run(ready: Ready, args: SettleArgs) -> anyhow::Result<Exit> 
                 return Err(contact.tool_not_here(&call.path, "so it cannot run again").into());
             }
             let settled = contact.operator.settle(&id, &request).await;
-            settled.map_err(|problem| refused(problem, &id, contact))?;
+            let path = call.map_or("the tool", |call| call.path.as_str());
+            settled.map_err(|problem| refused(problem, &id, path, contact))?;
             let result = contact.operator.until_it_rests(&id).await?;
             report::result(&result, contact.screen, &contact.invocation)
         })
@@ -49,12 +50,12 @@ fn request(args: &SettleArgs) -> Result<SettleRequest, Problem> {
     Ok(SettleRequest { call: args.call, settlement, value, reason: args.reason.clone() })
 }
 
-fn refused(problem: Problem, id: &str, contact: &Contact) -> Problem {
+fn refused(problem: Problem, id: &str, path: &str, contact: &Contact) -> Problem {
     match problem.code.as_ref() {
         "invalid_output" => {
             let lines = violations(&problem);
             problem
-                .saying(format!("the value is not what the tool gives:{lines}"))
+                .saying(format!("the value is not what {path} gives:{lines}"))
                 .hint("Give with --value what the tool would have given.")
         }
         _ => {

@@ -29,7 +29,7 @@ pub(super) async fn follow(client: Client, names: Names, tell: Sender<Heard>) {
     loop {
         let heard = match events.next().await {
             client::Heard::Connected => listed(&client).await,
-            client::Heard::News(news) => Ok(told(news, &names)),
+            client::Heard::News(news) => Ok(told(*news, &names)),
             client::Heard::Lost(problem) => Ok(Some(Heard::Lost(problem.message))),
         };
         let heard = heard.unwrap_or_else(|problem| Some(Heard::Lost(problem.message)));

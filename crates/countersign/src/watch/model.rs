@@ -108,6 +108,7 @@ pub(super) struct Model {
     selected: Option<String>,
     steady_from: Timestamp,
     laid: Vec<PageRow>,
+    laid_for: Option<(String, u16)>,
 }
 
 impl Model {
@@ -125,6 +126,7 @@ impl Model {
             selected: None,
             steady_from: now,
             laid: Vec::new(),
+            laid_for: None,
         }
     }
 
@@ -431,10 +433,15 @@ impl Model {
         let areas = areas(self.size, self.items.len());
         let height = usize::from(areas.page.height);
         let at = self.position();
-        self.laid = match at.and_then(|at| self.items.get(at)) {
-            Some(item) => page(item.question(), usize::from(areas.page.width)),
-            None => Vec::new(),
-        };
+        // A question never changes, and may be a megabyte long: it is laid out once for each width.
+        let wanted = at.and(self.selected.clone()).map(|id| (id, areas.page.width));
+        if self.laid_for != wanted {
+            self.laid = match at.and_then(|at| self.items.get(at)) {
+                Some(item) => page(item.question(), usize::from(areas.page.width)),
+                None => Vec::new(),
+            };
+            self.laid_for = wanted;
+        }
         self.scroll = self.scroll.min(self.laid.len().saturating_sub(height));
         let rows = self.laid.len();
         if let Some(item) = at.and_then(|at| self.items.get_mut(at))

@@ -23,10 +23,10 @@ pub(super) fn page(pending: &Pending, width: usize) -> Vec<PageRow> {
         rows.extend(body.into_iter().map(PageRow::Foreign));
     };
     section("message, in the tool's words", shown::text_rows(&pending.message, inside));
+    section("why it asks", shown::text_rows(&pending.because, inside));
     if let Some(schema) = pending.schema.as_ref().filter(|_| !report::authorises(pending)) {
         section("form", shown::json_rows(&schema["properties"], inside));
     }
     section("arguments, exactly as they will run", shown::json_rows(&pending.args, inside));
-    section("why it asks", shown::text_rows(&pending.because, inside));
     rows
 }

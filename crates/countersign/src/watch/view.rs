@@ -23,6 +23,9 @@ use crate::terminal::most_remembered;
 /// The part of the screen that the list may take.
 const LIST_PART: u16 = 3;
 
+/// How much of a message the list may need; the page below has it whole.
+const LIST_CHARS: usize = 300;
+
 /// Where things stand on the screen.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Areas {
@@ -85,7 +88,7 @@ fn title(frame: &mut Frame<'_>, area: Rect, model: &Model, paint: Paint) {
     let link = match &model.link {
         Link::Opening => Span::raw("connecting …"),
         Link::Live => Span::styled("live", coloured(paint, Color::Green)),
-        Link::Lost(_) => Span::styled("not connected; trying again", coloured(paint, Color::Red)),
+        Link::Lost(_) => Span::styled("offline, trying again", coloured(paint, Color::Red)),
     };
     let bar = Style::new().add_modifier(Modifier::REVERSED);
     let left = format!(" Countersign  {number} ");
@@ -119,7 +122,10 @@ fn row<'a>(item: &Item, chosen: bool, width: usize, paint: Paint, now: Timestamp
     let tool: String = line(&question.tool_path).chars().take(width).collect();
     let age = moment(&question.asked_at).map_or_else(String::new, |then| span(then.until(now)));
     let (what, style) = match &item.state {
-        State::Open => (line(&question.message), Style::new()),
+        State::Open => {
+            let beginning: String = question.message.chars().take(LIST_CHARS).collect();
+            (line(&beginning), Style::new())
+        }
         State::Sending => ("… your decision is on its way".to_owned(), coloured(paint, Color::Yellow)),
         State::Decided { words, .. } => {
             let colour = if words.starts_with("approved") { Color::Green } else { Color::Red };
@@ -151,11 +157,11 @@ fn head(frame: &mut Frame<'_>, area: Rect, model: &Model, paint: Paint, now: Tim
     let facts = Line::from(vec![
         Span::styled(line(&question.tool_path), Style::new().add_modifier(Modifier::BOLD)),
         Span::raw(format!(" {wants}")),
+        Span::styled(format!("  expires in {}", span(left)), hurry),
         Span::styled(
             format!("  for {} in {}", model.names.of(&item.asked.requester), line(&item.asked.session_id)),
             dim(),
         ),
-        Span::styled(format!("  expires in {}", span(left)), hurry),
     ]);
     frame.render_widget(Paragraph::new(vec![rule, facts]), area);
 }
@@ -236,17 +242,19 @@ fn offers<'a>(model: &Model, paint: Paint) -> Line<'a> {
         let question = item.question();
         let ready = item.is_read();
         match report::authorises(question) {
-            true => offer("a", if ready { "approve" } else { "approve (read to the end first)" }, ready),
-            false => offer("Enter", if ready { "answer" } else { "answer (read to the end first)" }, ready),
+            true => offer("a", if ready { "approve" } else { "approve (PgDn first)" }, ready),
+            false => offer("Enter", if ready { "answer" } else { "answer (PgDn first)" }, ready),
         }
         if question.kind == PendingKind::Approval && most_remembered(question) == Remember::Session {
             offer("s", "approve for the session", ready);
         }
         offer("d", "deny", true);
     }
-    offer("j/k", "choose", model.items.len() > 1);
     offer("?", "help", true);
     offer("q", "quit", true);
+    if model.items.len() > 1 {
+        offer("j/k", "choose", true);
+    }
     Line::from(spans)
 }
 

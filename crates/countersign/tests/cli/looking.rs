@@ -95,18 +95,18 @@ fn policy_is_checked_and_explained() {
 #[test]
 fn the_audit_is_shown_and_its_chain_verified() {
     let shell = Shell::new();
-    shell.run(&["audit", "tail"]).printed(&["Nothing has happened yet"]);
+    shell.run(&["audit", "tail"]).printed(&["TokenCreated", "admin.token", "agent.token"]);
     shell.paused("bank.pay", r#"{"to":"ann","amount":5}"#);
     shell.run(&["audit", "tail"]).printed(&["SessionOpened", "Asked"]);
     let two = shell.json(&["audit", "tail", "-n", "2"]);
     let seqs: Vec<u64> =
         two["items"].as_array().unwrap().iter().map(|r| r["seq"].as_u64().unwrap()).collect();
-    assert_eq!(seqs, [3, 4]);
+    assert_eq!(seqs, [5, 6]);
     let whole = shell.json(&["audit", "verify"]);
-    assert_eq!((&whole["ok"], &whole["records"]), (&json!(true), &json!(4)));
+    assert_eq!((&whole["ok"], &whole["records"]), (&json!(true), &json!(6)));
     let database = rusqlite::Connection::open(shell.data().join("countersign.db")).unwrap();
     database
-        .execute("UPDATE audit SET entry = replace(entry, 'local-agent', 'nobody') WHERE seq = 1", [])
+        .execute("UPDATE audit SET entry = replace(entry, 'admin.token', 'nobody') WHERE seq = 1", [])
         .unwrap();
     drop(database);
     shell.run(&["audit", "verify"]).failed(1, &["broken at record 1"]);
@@ -119,7 +119,13 @@ fn the_doctor_says_what_is_there_and_what_is_wrong() {
     shell.run(&["doctor"]).printed(&["built-in defaults", "not there yet", "there are none"]);
     assert!(!shell.data().exists());
     shell.paused("bank.pay", r#"{"to":"ann","amount":5}"#);
-    shell.run(&["--demo", "doctor"]).printed(&["schema version", "free", "1 waiting", "unbroken", "9 tools"]);
+    shell.run(&["--demo", "doctor"]).printed(&[
+        "schema version",
+        "none runs",
+        "1 waiting",
+        "unbroken",
+        "9 tools",
+    ]);
     shell.write("countersign.toml", "lissten = 1\n");
     let ran = shell.run(&["doctor"]);
     assert_eq!(ran.status, 1);

@@ -82,8 +82,8 @@ fn a_server_that_comes_back_is_heard_again() {
     shell.kill_server();
     terminal.read_until("trying");
     shell.serve();
-    terminal.seen.clear();
-    terminal.read_until("live");
+    shell.paused("bank.pay", r#"{"to":"zoe","amount":777}"#);
+    terminal.read_until("$777");
     terminal.press("a");
     terminal.read_until("approved");
     assert_eq!(shell.json(&["executions", &execution])["status"], "succeeded");

@@ -196,7 +196,7 @@ fn what_expires_while_it_is_looked_at_cannot_be_decided() {
 
 #[test]
 fn a_form_is_filled_in_field_by_field_and_sent_on_a_last_yes() {
-    let mut model = showing(vec![form(1)]);
+    let mut model = showing_on(Size { width: 80, height: 30 }, vec![form(1)]);
     typed(&mut model, "\nthree\n");
     let Mode::Form { filling, .. } = &model.mode else { panic!("it is being filled in") };
     assert!(filling.problem().unwrap().contains("no whole number"));
@@ -212,7 +212,7 @@ fn a_form_is_filled_in_field_by_field_and_sent_on_a_last_yes() {
 
 #[test]
 fn a_form_that_is_left_decides_nothing() {
-    let mut model = showing(vec![form(1)]);
+    let mut model = showing_on(Size { width: 80, height: 30 }, vec![form(1)]);
     typed(&mut model, "a3\nWH-7\n");
     assert_eq!(model.key(Key::Escape, NOW), None);
     assert_eq!(model.selected().unwrap().state, State::Open);
