@@ -196,6 +196,14 @@ pub(crate) fn ago(then: &str) -> String {
     }
 }
 
+/// `in 3 h 5 min`.
+pub(crate) fn left_until(then: &str) -> String {
+    match moment(then) {
+        Some(then) => format!("in {}", span(SystemClock.now().until(then))),
+        None => shown::line(then),
+    }
+}
+
 /// A status as callers know it.
 pub(crate) fn status_text(status: Status) -> &'static str {
     match status {

@@ -188,8 +188,8 @@ fn announce(receipt: &ElicitationResponse, asked: &Elicitation, answer: &Resolve
     if answer.approved && pending.kind == PendingKind::Approval && remembered {
         let (tool, session) = (shown::line(&pending.tool_path), shown::line(&asked.session_id));
         screen.note(&format!(
-            "Later calls of {tool} in {session} run without asking. (--remember call approves one call only; another \
-             --session asks anew.)"
+            "Later calls of {tool} in {session} run without asking; `grants list` says for how long. (--remember \
+             call approves one call only; another --session asks anew.)"
         ));
     }
 }

@@ -91,7 +91,7 @@ fn a_remembered_approval_is_shown_and_can_be_forgotten(shell: &Shell) {
     let (_, elicitation) = shell.paused("notes.delete", r#"{"id":1}"#);
     let ran = shell.run(&["--demo", "approve", &elicitation, "--remember", "session"]);
     ran.failed(1, &["run without asking", "There is no note 1"]);
-    shell.run(&["grants", "list"]).printed(&["notes.delete", "admin.token (tok_", "never"]);
+    shell.run(&["grants", "list"]).printed(&["notes.delete", "admin.token (tok_", "in 11 h 59 min"]);
     let grant = shell.json(&["grants", "list"])["items"][0]["grantId"].as_str().unwrap().to_owned();
     shell.run(&["--demo", "call", "notes.delete", r#"{"id":2}"#]).failed(1, &["There is no note 2"]);
     shell.run(&["grants", "clear", "gra_00000000000000000000000000000000"]).failed(1, &["grants list"]);
