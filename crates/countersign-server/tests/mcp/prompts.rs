@@ -104,9 +104,20 @@ async fn a_decision_elsewhere_wins_and_withdraws_the_prompt() {
     let mut call = client.begin("lab__destroy", json!({ "what": "x" })).await;
     let prompt = call.until("elicitation/create").await;
     house.ann_says(house.only_question().await.elicitation.id, yes()).await;
-    let result = call.answer().await["result"].clone();
+    // rmcp sends it on the call's own stream where the prompt's number is also the call's, and on the other one elsewhere.
+    let mut withdrawn = None;
+    let result = loop {
+        match call.next().await.expect("an answer comes") {
+            message if message["method"] == "notifications/cancelled" => withdrawn = Some(message),
+            message if message.get("result").is_some() => break message["result"].clone(),
+            _ => {}
+        }
+    };
     assert_eq!(result["structuredContent"], json!({ "done": true }));
-    let withdrawn = announced.until("notifications/cancelled").await;
+    let withdrawn = match withdrawn {
+        Some(withdrawn) => withdrawn,
+        None => announced.until("notifications/cancelled").await,
+    };
     assert_eq!(withdrawn["params"]["requestId"], prompt["id"]);
     // The user answers a prompt that is no longer there.
     client.send(&json!({ "jsonrpc": "2.0", "id": prompt["id"], "result": says("decline") })).await;

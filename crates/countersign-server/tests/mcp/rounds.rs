@@ -64,7 +64,7 @@ async fn a_state_counts_once() {
     assert_eq!(house.effects(), ["x"]);
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn of_many_retries_at_once_one_counts() {
     let house = House::open().await;
     let client = house.client(Era::July2026).await;
