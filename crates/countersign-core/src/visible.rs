@@ -152,6 +152,52 @@ mod tests {
     }
 
     #[test]
+    fn a4_what_attacks_were_made_of_never_comes_out_raw_and_is_always_flagged() {
+        for attack in [
+            "\u{1b}[2J\u{1b}[1;1Happroved",
+            "\u{9b}31m",
+            "\u{8}\u{8}\u{8}",
+            "safe\r\u{1b}[Krm -rf /",
+            "\u{1b}]8;;https://evil.example\u{7}ok\u{1b}]8;;\u{7}",
+            "photo_\u{202e}gpj.exe",
+            "\u{2066}a\u{2069}\u{200f}",
+            "adm\u{200b}in",
+            "\u{e0041}\u{e0042}",
+            "a\u{feff}b\u{ad}c\u{2060}d",
+            "\u{3164}\u{ffa0}\u{2800}",
+        ] {
+            let shown = visible(attack);
+            let raw: Vec<char> = attack.chars().filter(|c| class(*c).is_some()).collect();
+            assert!(!raw.is_empty() && !shown.warnings.is_empty(), "{attack:?}");
+            for c in raw {
+                assert!(!shown.text.contains(c), "{c:?} of {attack:?} came out raw");
+                assert!(
+                    shown.text.contains(&format!("⟦U+{:04X}⟧", c as u32)),
+                    "{c:?} of {attack:?} was dropped"
+                );
+            }
+        }
+        for padding in [format!("ok{}rm -rf /", " ".repeat(500)), format!("ok{}rm -rf /", "\n".repeat(50))] {
+            let shown = visible(&padding);
+            assert!(shown.text.len() < 60 && shown.text.ends_with("⟧rm -rf /"), "{}", shown.text);
+            assert_eq!(shown.warnings, [Warning::Padding]);
+        }
+    }
+
+    #[test]
+    fn a5_markup_is_left_as_the_letters_it_is() {
+        for markup in [
+            "<!channel>",
+            "[Approve](https://evil.example)",
+            "<img src=x onerror=alert(1)>",
+            "*bold* `code`",
+            "&lt;b&gt;",
+        ] {
+            assert_eq!(visible(markup), Visible { text: markup.into(), warnings: vec![] });
+        }
+    }
+
+    #[test]
     fn a_faked_escape_does_not_look_like_a_real_one() {
         assert_ne!(visible("⟦U+202E⟧").text, visible("\u{202e}").text);
     }

@@ -25,6 +25,8 @@ mod session;
 mod shared;
 mod trace;
 
+#[doc(hidden)]
+pub use access::routes;
 pub use links::Links;
 pub use options::{Limits, Options};
 pub use rest::openapi;

@@ -26,8 +26,6 @@ use crate::options::Limits;
 const MAX_HEADERS: usize = 64;
 /// The most bytes of a request's head.
 const MAX_HEAD_BYTES: usize = 64 * 1024;
-/// How long a client may take to send a request's head, and how long a connection may lie idle.
-const HEAD_TIMEOUT: Duration = Duration::from_secs(60);
 /// How long to wait before taking connections again where the system has no descriptors left.
 const BREATH: Duration = Duration::from_millis(50);
 
@@ -54,7 +52,7 @@ pub(crate) async fn serve(listener: TcpListener, router: Router, limits: Limits,
         match Arc::clone(&places).try_acquire_owned() {
             Err(_) => drop(tokio::spawn(turn_away(stream))),
             Ok(place) => {
-                let connection = graceful.watch(connection(stream, peer, router.clone()));
+                let connection = graceful.watch(connection(stream, peer, router.clone(), limits.head));
                 tokio::spawn(async move {
                     if let Err(error) = connection.await {
                         tracing::debug!(%error, "a connection ended early");
@@ -74,6 +72,7 @@ fn connection(
     stream: TcpStream,
     peer: SocketAddr,
     router: Router,
+    head: Duration,
 ) -> http1::Connection<
     TokioIo<TcpStream>,
     impl hyper::service::Service<
@@ -90,7 +89,7 @@ fn connection(
     });
     http1::Builder::new()
         .timer(TokioTimer::new())
-        .header_read_timeout(HEAD_TIMEOUT)
+        .header_read_timeout(head)
         .max_headers(MAX_HEADERS)
         .max_buf_size(MAX_HEAD_BYTES)
         .serve_connection(TokioIo::new(stream), service)

@@ -20,6 +20,7 @@ use countersign_kernel::Caller;
 pub(crate) use login::{COOKIE, COOKIE_LIFE, Logins};
 pub(crate) use pace::Pace;
 pub(crate) use place::Places;
+pub use table::routes;
 
 use crate::refusal::Refusal;
 use crate::shared::Shared;
@@ -58,6 +59,9 @@ pub(crate) async fn guard(
     if allowed == table::Allowed::Anyone {
         return Ok(next.run(request).await);
     }
+    if !is_reading(request.method()) && is_of_a_form(request.headers()) {
+        return Err(Refusal::forbidden("not_json", "send `Content-Type: application/json`"));
+    }
     let peer = request.extensions().get::<Peer>().copied();
     let (caller, proof) = authenticate(&shared, request.headers(), peer).await?;
     shared.pace.request(&caller)?;
@@ -80,6 +84,17 @@ pub(crate) async fn guard(
 
 fn is_reading(method: &Method) -> bool {
     matches!(*method, Method::GET | Method::HEAD | Method::OPTIONS)
+}
+
+/// A page of another origin may send text and forms without asking its browser's leave; JSON it may not.
+fn is_of_a_form(headers: &HeaderMap) -> bool {
+    let mut kinds = headers.get_all(header::CONTENT_TYPE).iter();
+    kinds.any(|kind| !kind.to_str().is_ok_and(is_json))
+}
+
+/// Whether a content type is JSON's.
+pub(crate) fn is_json(kind: &str) -> bool {
+    kind.split(';').next().is_some_and(|kind| kind.trim().eq_ignore_ascii_case("application/json"))
 }
 
 async fn authenticate(

@@ -83,6 +83,12 @@ pub(crate) fn allowed(method: &Method, path: &str) -> Option<Allowed> {
     ROUTES.iter().find(here).map(|route| route.allowed)
 }
 
+/// Method and path of every route, `*` for any method: for tests, which hold the table against what they expect of it.
+#[doc(hidden)]
+pub fn routes() -> Vec<(&'static str, &'static str)> {
+    ROUTES.iter().map(|route| (route.method.as_ref().map_or("*", Method::as_str), route.path)).collect()
+}
+
 impl Allowed {
     /// Whether this principal is among them.
     pub(crate) fn admits(self, principal: &Principal) -> bool {

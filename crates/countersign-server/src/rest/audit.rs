@@ -15,7 +15,7 @@ use crate::wire;
 ///
 /// `cursor` is the number of the last record that was read; from the first where nothing is said. At the end `nextCursor` is
 /// null; going on from the last record's number finds what came since.
-#[utoipa::path(get, path = "/api/audit", tag = "audit", params(Part), responses(
+#[utoipa::path(get, operation_id = "listAudit", path = "/api/audit", tag = "audit", params(Part), responses(
     (status = 200, description = "A part of the records", body = wire::List<wire::AuditRecord>),
     (status = 400, description = "The cursor is no number", body = wire::Problem, content_type = "application/problem+json"),
 ))]

@@ -1,15 +1,19 @@
 //! What a request brings: a JSON body, and parameters of its address. What does not fit is said in our own words.
 
 use axum::extract::rejection::QueryRejection;
-use axum::extract::{FromRequest, FromRequestParts, Query, Request};
+use axum::extract::{FromRequest, FromRequestParts, Path, Query, Request};
 use axum::http::header;
 use axum::http::request::Parts;
 use serde::de::DeserializeOwned;
 
+use crate::access::is_json;
 use crate::refusal::Refusal;
 
 /// A JSON body.
 pub(super) struct Body<T>(pub(super) T);
+
+/// The named parts of the address. What is no text names nothing.
+pub(super) struct Named<T>(pub(super) T);
 
 /// Parameters after the `?`.
 pub(super) struct Params<T>(pub(super) T);
@@ -18,16 +22,9 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Body<T> {
     type Rejection = Refusal;
 
     async fn from_request(request: Request, state: &S) -> Result<Self, Refusal> {
-        let is_json =
-            request.headers().get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).is_some_and(
-                |kind| {
-                    kind.split(';')
-                        .next()
-                        .is_some_and(|kind| kind.trim().eq_ignore_ascii_case("application/json"))
-                },
-            );
-        if !is_json {
-            // A page of another origin may send text and forms without asking; JSON it may not.
+        let kind = request.headers().get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
+        if !kind.is_some_and(is_json) {
+            // The door refuses other types; none at all comes this far.
             return Err(Refusal::forbidden("not_json", "send `Content-Type: application/json`"));
         }
         let bytes =
@@ -40,6 +37,15 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Body<T> {
         serde_json::from_slice(&bytes)
             .map(Self)
             .map_err(|error| Refusal::bad_request("bad_request", format!("the body does not fit: {error}")))
+    }
+}
+
+impl<S: Send + Sync, T: DeserializeOwned + Send> FromRequestParts<S> for Named<T> {
+    type Rejection = Refusal;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Refusal> {
+        let path = Path::<T>::from_request_parts(parts, state).await;
+        path.map(|Path(named)| Self(named)).map_err(|_| Refusal::not_found("there is nothing of this name"))
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::{Extension, Json};
 use countersign_core::digest::Digest;
@@ -13,7 +13,7 @@ use countersign_sdk::Remember;
 use serde::Deserialize;
 use utoipa::IntoParams;
 
-use super::body::{Body, Params};
+use super::body::{Body, Named, Params};
 use super::executions::channel;
 use super::own;
 use super::pages::Part;
@@ -42,7 +42,7 @@ pub(super) struct Wanted {
 /// List elicitations, oldest first
 ///
 /// Whoever may not decide sees those of their own executions.
-#[utoipa::path(get, path = "/api/elicitation", tag = "elicitations", params(Wanted), responses(
+#[utoipa::path(get, operation_id = "listElicitations", path = "/api/elicitation", tag = "elicitations", params(Wanted), responses(
     (status = 200, description = "A part of the list", body = wire::List<wire::Elicitation>),
     (status = "4XX", description = "Not granted", body = wire::Problem, content_type = "application/problem+json"),
 ))]
@@ -77,14 +77,14 @@ pub(super) async fn list(
 }
 
 /// One elicitation
-#[utoipa::path(get, path = "/api/elicitation/{id}", tag = "elicitations", params(("id" = String, Path, description = "`eli_…`, or its `exec_…` while that waits for only one")), responses(
+#[utoipa::path(get, operation_id = "getElicitation", path = "/api/elicitation/{id}", tag = "elicitations", params(("id" = String, Path, description = "`eli_…`, or its `exec_…` while that waits for only one")), responses(
     (status = 200, description = "The question, and its decision if it has one", body = wire::Elicitation),
     (status = 404, description = "There is no such elicitation of yours", body = wire::Problem, content_type = "application/problem+json"),
 ))]
 pub(super) async fn one(
     State(shared): State<Arc<Shared>>,
     Extension(caller): Extension<Caller>,
-    Path(id): Path<String>,
+    Named(id): Named<String>,
 ) -> Result<Json<wire::Elicitation>, Refusal> {
     let row = own::elicitation(&shared, &caller, &id).await?;
     Ok(Json(wire::Elicitation::of(&row, &shared.links)))
@@ -93,7 +93,7 @@ pub(super) async fn one(
 /// Decide an elicitation
 ///
 /// Answered with 200 only once the decision is durable. The same decider saying the same again gets the same answer.
-#[utoipa::path(post, path = "/api/elicitation/{id}/resolve", tag = "elicitations", params(("id" = String, Path, description = "`eli_…`, or its `exec_…` while that waits for only one")), request_body = wire::ResolveRequest, responses(
+#[utoipa::path(post, operation_id = "resolveElicitation", path = "/api/elicitation/{id}/resolve", tag = "elicitations", params(("id" = String, Path, description = "`eli_…`, or its `exec_…` while that waits for only one")), request_body = wire::ResolveRequest, responses(
     (status = 200, description = "This is now the decision", body = wire::ElicitationResponse),
     (status = 403, description = "This credential may not decide", body = wire::Problem, content_type = "application/problem+json"),
     (status = 404, description = "There is no such elicitation", body = wire::Problem, content_type = "application/problem+json"),
@@ -106,7 +106,7 @@ pub(super) async fn resolve(
     Extension(caller): Extension<Caller>,
     Extension(proof): Extension<Proof>,
     headers: HeaderMap,
-    Path(id): Path<String>,
+    Named(id): Named<String>,
     Body(request): Body<wire::ResolveRequest>,
 ) -> Result<Json<wire::ElicitationResponse>, Refusal> {
     let target = own::target(&id)?;

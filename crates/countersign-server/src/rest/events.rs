@@ -1,6 +1,6 @@
 //! What happens, as it happens: server-sent events.
 //!
-//! Promise: nothing is missed. The stream is read off the audit, whose numbers are the events' ids, so that a client that
+//! Promises: nothing is missed, and whoever's token is revoked is told nothing more. The stream is read off the audit, whose numbers are the events' ids, so that a client that
 //! comes back with `Last-Event-ID` goes on where it was, also after a restart of the server. What an event says of an
 //! execution or a question is how that stands by now, which may be later than the event.
 
@@ -14,6 +14,7 @@ use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::sse::{Event, KeepAlive, Sse};
 use countersign_core::audit::{AuditEntry, AuditRecord};
+use countersign_core::ids::TokenId;
 use countersign_kernel::{Caller, GatewayError, GatewayEvent};
 use countersign_sdk::PrincipalId;
 use futures_util::stream::{self, Stream};
@@ -36,7 +37,7 @@ const KEEP_ALIVE: Duration = Duration::from_secs(15);
 /// Events: `elicitation.pending`, `elicitation.decided`, `execution.status`, `call.started`, `call.settled`, each with a
 /// `Happened` as data. Give `Last-Event-ID` to go on where you were; without it the stream begins now. Whoever may not
 /// decide is told of their own executions.
-#[utoipa::path(get, path = "/api/events", tag = "events",
+#[utoipa::path(get, operation_id = "streamEvents", path = "/api/events", tag = "events",
     params(("Last-Event-ID" = Option<String>, Header, description = "The id of the last event that was read")),
     responses(
         (status = 200, description = "A stream that does not end", body = wire::Happened, content_type = "text/event-stream"),
@@ -60,7 +61,15 @@ pub(super) async fn stream(
             id.min(head)
         }
     };
-    let reader = Reader { scope: own::scope(&caller), shared, last, ready: VecDeque::new(), wake };
+    // From here on the stream itself meets the record of a revocation; this asks after one that came before.
+    if let Some(token) = caller.token
+        && shared.gateway.holder(token).await?.is_none()
+    {
+        return Err(Refusal::new(401, "unauthenticated", "this credential was revoked"));
+    }
+    let scope = own::scope(&caller);
+    let reader =
+        Reader { scope, token: caller.token, shared, last, ready: VecDeque::new(), over: false, wake };
     let events = stream::unfold(reader, |mut reader| async move {
         let event = reader.next().await?;
         Some((Ok(event), reader))
@@ -73,8 +82,12 @@ struct Reader {
     shared: Arc<Shared>,
     /// Only this requester's executions are told of, where it is given.
     scope: Option<PrincipalId>,
+    /// What the client showed; its revocation ends the stream.
+    token: Option<TokenId>,
     last: u64,
     ready: VecDeque<Event>,
+    /// Nothing comes after what is ready.
+    over: bool,
     wake: broadcast::Receiver<GatewayEvent>,
 }
 
@@ -84,6 +97,9 @@ impl Reader {
         loop {
             if let Some(event) = self.ready.pop_front() {
                 return Some(event);
+            }
+            if self.over {
+                return None;
             }
             match self.read().await {
                 Ok(0) => self.nap().await?,
@@ -108,7 +124,17 @@ impl Reader {
     async fn read(&mut self) -> Result<usize, GatewayError> {
         let records = self.shared.gateway.audit(self.last, BATCH).await?;
         for record in &records {
-            let events = self.told_by(record).await?;
+            let Ok(entry) = record.parse() else {
+                tracing::error!(seq = record.seq, "an audit record cannot be read");
+                self.last = record.seq;
+                continue;
+            };
+            self.over = entry.what == "TokenRevoked"
+                && self.token.is_some_and(|token| token.to_string() == entry.detail);
+            if self.over {
+                break;
+            }
+            let events = self.told_by(record, &entry).await?;
             self.last = record.seq;
             self.ready.extend(events);
         }
@@ -117,13 +143,9 @@ impl Reader {
 
     /// The events that one record makes. Only the last of them carries the id: a client that was cut off in between reads
     /// them all again.
-    async fn told_by(&self, record: &AuditRecord) -> Result<Vec<Event>, GatewayError> {
-        let Ok(entry) = record.parse() else {
-            tracing::error!(seq = record.seq, "an audit record cannot be read");
-            return Ok(Vec::new());
-        };
-        let kinds = kinds(&entry);
-        let Some(happened) = (if kinds.is_empty() { None } else { self.happened(&entry).await? }) else {
+    async fn told_by(&self, record: &AuditRecord, entry: &AuditEntry) -> Result<Vec<Event>, GatewayError> {
+        let kinds = kinds(entry);
+        let Some(happened) = (if kinds.is_empty() { None } else { self.happened(entry).await? }) else {
             return Ok(Vec::new());
         };
         let events = kinds.iter().enumerate().filter_map(|(i, kind)| {

@@ -3,26 +3,26 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::http::{HeaderMap, header};
 use axum::{Extension, Json};
 use countersign_core::event::Settlement;
 use countersign_core::ids::{CallNo, ExecutionId};
 use countersign_kernel::ports::ExecutionFilter;
 use countersign_kernel::{
-    Answer, CallRequest, Caller, CancelError, Decide, ExecutionResult, Patience, RunRequest, Target,
+    Answer, CallRequest, Caller, CancelError, Decide, ExecutionResult, Follow, Patience, RunRequest, Target,
 };
 use countersign_sdk::SessionId;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use utoipa::IntoParams;
 
-use super::body::{Body, Params};
+use super::body::{Body, Named, Params};
 use super::own;
 use super::pages::Part;
 use crate::access::Proof;
 use crate::refusal::Refusal;
-use crate::session::own_session;
+use crate::session::{OWN_SESSION, own_session};
 use crate::shared::Shared;
 use crate::{trace, wire};
 
@@ -34,7 +34,7 @@ const STOPPED: &str = "stopped by its caller or a person";
 /// Run a tool or a script
 ///
 /// Answers once it ends or first waits for a person; with `waitMs`, once it ends or the time is up. It goes on either way.
-#[utoipa::path(post, path = "/api/executions", tag = "executions", request_body = wire::ExecuteRequest, responses(
+#[utoipa::path(post, operation_id = "startExecution", path = "/api/executions", tag = "executions", request_body = wire::ExecuteRequest, responses(
     (status = 200, description = "As it stands: final, paused, or still running", body = wire::ExecutionResult),
     (status = "4XX", description = "It was not accepted; nothing ran", body = wire::Problem, content_type = "application/problem+json"),
 ))]
@@ -49,17 +49,23 @@ pub(super) async fn start(
     };
     let session = session(&shared, &caller, request.session_id.as_deref()).await?;
     let key = request.idempotency_key;
-    let result = match (request.code, request.tool) {
+    let begun = match (request.code, request.tool) {
         (Some(source), None) if request.args.is_none() => {
-            shared.gateway.run(RunRequest { source, caller, session, key, patience }).await?
+            let run = RunRequest { source, caller, session, key, patience };
+            shared.gateway.begin_run(run, Follow::No).await?
         }
         (None, Some(path)) => {
             let args = request.args.unwrap_or_else(|| json!({}));
-            shared.gateway.call(CallRequest { path, args, caller, session, key, patience }).await?
+            let call = CallRequest { path, args, caller, session, key, patience };
+            shared.gateway.begin_call(call, Follow::No).await?
         }
         _ => {
             return Err(Refusal::bad_request("bad_request", "give either `code`, or `tool` with its `args`"));
         }
+    };
+    let result = tokio::select! {
+        waited = shared.gateway.wait_for(&begun, patience) => waited?,
+        () = shared.stop.cancelled() => shared.gateway.wait_for(&begun, last_patience(&shared)).await?,
     };
     Ok(answer(&shared, &result))
 }
@@ -80,7 +86,7 @@ pub(super) struct Wanted {
 /// List executions, newest first
 ///
 /// Whoever may not decide sees their own.
-#[utoipa::path(get, path = "/api/executions", tag = "executions", params(Wanted), responses(
+#[utoipa::path(get, operation_id = "listExecutions", path = "/api/executions", tag = "executions", params(Wanted), responses(
     (status = 200, description = "A part of the list", body = wire::List<wire::ExecutionSummary>),
     (status = "4XX", description = "Not granted", body = wire::Problem, content_type = "application/problem+json"),
 ))]
@@ -108,14 +114,14 @@ pub(super) struct Waiting {
 /// One execution
 ///
 /// With `waitMs`, answers once it is final or asks something it does not ask now.
-#[utoipa::path(get, path = "/api/executions/{id}", tag = "executions", params(("id" = String, Path, description = "`exec_…`"), Waiting), responses(
+#[utoipa::path(get, operation_id = "getExecution", path = "/api/executions/{id}", tag = "executions", params(("id" = String, Path, description = "`exec_…`"), Waiting), responses(
     (status = 200, description = "As it stands", body = wire::ExecutionResult),
     (status = 404, description = "There is no such execution of yours", body = wire::Problem, content_type = "application/problem+json"),
 ))]
 pub(super) async fn one(
     State(shared): State<Arc<Shared>>,
     Extension(caller): Extension<Caller>,
-    Path(id): Path<String>,
+    Named(id): Named<String>,
     Params(waiting): Params<Waiting>,
 ) -> Result<Json<wire::ExecutionResult>, Refusal> {
     let id = own::execution(&shared, &caller, &id).await?.id;
@@ -134,14 +140,14 @@ pub(super) async fn one(
 }
 
 /// The timeline of an execution
-#[utoipa::path(get, path = "/api/executions/{id}/journal", tag = "executions", params(("id" = String, Path, description = "`exec_…`")), responses(
+#[utoipa::path(get, operation_id = "getJournal", path = "/api/executions/{id}/journal", tag = "executions", params(("id" = String, Path, description = "`exec_…`")), responses(
     (status = 200, description = "Every event, in order", body = wire::List<wire::JournalEvent>),
     (status = 404, description = "There is no such execution of yours", body = wire::Problem, content_type = "application/problem+json"),
 ))]
 pub(super) async fn journal(
     State(shared): State<Arc<Shared>>,
     Extension(caller): Extension<Caller>,
-    Path(id): Path<String>,
+    Named(id): Named<String>,
 ) -> Result<Json<wire::List<Value>>, Refusal> {
     let id = own::execution(&shared, &caller, &id).await?.id;
     let events = shared.gateway.journal(id).await?;
@@ -149,7 +155,7 @@ pub(super) async fn journal(
 }
 
 /// Decide the only question an execution waits for, and continue
-#[utoipa::path(post, path = "/api/executions/{id}/resume", tag = "executions", params(("id" = String, Path, description = "`exec_…`")), request_body = wire::ResumeRequest, responses(
+#[utoipa::path(post, operation_id = "resumeExecution", path = "/api/executions/{id}/resume", tag = "executions", params(("id" = String, Path, description = "`exec_…`")), request_body = wire::ResumeRequest, responses(
     (status = 200, description = "What came of it: final, or paused anew", body = wire::ExecutionResult),
     (status = 403, description = "This credential may not decide", body = wire::Problem, content_type = "application/problem+json"),
     (status = 409, description = "Decided otherwise already, or several questions are open", body = wire::Problem, content_type = "application/problem+json"),
@@ -160,7 +166,7 @@ pub(super) async fn resume(
     Extension(caller): Extension<Caller>,
     Extension(proof): Extension<Proof>,
     headers: HeaderMap,
-    Path(id): Path<String>,
+    Named(id): Named<String>,
     Body(request): Body<wire::ResumeRequest>,
 ) -> Result<Json<wire::ExecutionResult>, Refusal> {
     let id = own::execution(&shared, &caller, &id).await?.id;
@@ -168,16 +174,28 @@ pub(super) async fn resume(
         true => Answer::Approve { remember: None, data: request.data },
         false => Answer::Deny,
     };
+    let target = match &request.elicitation_id {
+        None => Target::Execution(id),
+        Some(seen) => {
+            let row = own::elicitation(&shared, &caller, seen).await?;
+            if row.execution != id {
+                return Err(Refusal::not_found("there is no such elicitation of this execution"));
+            }
+            Target::Elicitation(row.elicitation.id)
+        }
+    };
     let channel = channel(&proof, &headers).to_owned();
-    let decide =
-        Decide { target: Target::Execution(id), by: caller, channel, answer: answer_given, comment: None };
+    let decide = Decide { target, by: caller, channel, answer: answer_given, comment: None };
     shared.gateway.decide(decide).await?;
-    let result = shared.gateway.wait(id, Patience::UntilPausedWithin(shared.limits.wait)).await?;
+    let result = tokio::select! {
+        waited = shared.gateway.wait(id, Patience::UntilPausedWithin(shared.limits.wait)) => waited?,
+        () = shared.stop.cancelled() => shared.gateway.wait(id, last_patience(&shared)).await?,
+    };
     Ok(answer(&shared, &result.ok_or_else(|| Refusal::not_found("there is no such execution"))?))
 }
 
 /// Stop an execution
-#[utoipa::path(post, path = "/api/executions/{id}/cancel", tag = "executions", params(("id" = String, Path, description = "`exec_…`")), responses(
+#[utoipa::path(post, operation_id = "cancelExecution", path = "/api/executions/{id}/cancel", tag = "executions", params(("id" = String, Path, description = "`exec_…`")), responses(
     (status = 200, description = "It was stopped", body = wire::ExecutionResult),
     (status = 202, description = "A call is past the point of return; it is stopped when that has ended", body = wire::ExecutionResult),
     (status = 409, description = "It has ended, or a call of it may have had its effect", body = wire::Problem, content_type = "application/problem+json"),
@@ -185,7 +203,7 @@ pub(super) async fn resume(
 pub(super) async fn cancel(
     State(shared): State<Arc<Shared>>,
     Extension(caller): Extension<Caller>,
-    Path(id): Path<String>,
+    Named(id): Named<String>,
 ) -> Result<(axum::http::StatusCode, Json<wire::ExecutionResult>), Refusal> {
     let id = own::execution(&shared, &caller, &id).await?.id;
     match shared.gateway.cancel(id, &caller, STOPPED).await {
@@ -200,7 +218,7 @@ pub(super) async fn cancel(
 }
 
 /// Say what became of a call that is in doubt
-#[utoipa::path(post, path = "/api/executions/{id}/settle", tag = "executions", params(("id" = String, Path, description = "`exec_…`")), request_body = wire::SettleRequest, responses(
+#[utoipa::path(post, operation_id = "settleExecution", path = "/api/executions/{id}/settle", tag = "executions", params(("id" = String, Path, description = "`exec_…`")), request_body = wire::SettleRequest, responses(
     (status = 200, description = "As it stands now", body = wire::ExecutionResult),
     (status = 403, description = "This credential may not settle", body = wire::Problem, content_type = "application/problem+json"),
     (status = 409, description = "The call is not in doubt", body = wire::Problem, content_type = "application/problem+json"),
@@ -208,7 +226,7 @@ pub(super) async fn cancel(
 pub(super) async fn settle(
     State(shared): State<Arc<Shared>>,
     Extension(caller): Extension<Caller>,
-    Path(id): Path<String>,
+    Named(id): Named<String>,
     Body(request): Body<wire::SettleRequest>,
 ) -> Result<Json<wire::ExecutionResult>, Refusal> {
     let id = own::execution(&shared, &caller, &id).await?.id;
@@ -264,7 +282,17 @@ async fn session(shared: &Shared, caller: &Caller, id: Option<&str>) -> Result<S
     let Some(id) = id else { return Ok(own_session(&shared.gateway, caller).await?) };
     let id = SessionId::parse(id)
         .map_err(|error| Refusal::new(422, "bad_session", format!("`sessionId`: {error}")))?;
+    if id.as_str().starts_with(OWN_SESSION) && id != own_session(&shared.gateway, caller).await? {
+        // Somebody else's, or made to look like it.
+        return Err(Refusal::new(404, "session_not_found", "there is no such session of yours"));
+    }
     Ok(shared.gateway.open_session(caller, CLIENT, Some(id)).await?)
+}
+
+/// How long a server that stops still waits: what asks is answered at once, and what runs may come to its end while
+/// there is time to say so.
+fn last_patience(shared: &Shared) -> Patience {
+    Patience::UntilPausedWithin(shared.limits.drain / 2)
 }
 
 fn wait(shared: &Shared, ms: u64) -> Result<Duration, Refusal> {

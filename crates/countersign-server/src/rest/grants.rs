@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::http::StatusCode;
 use axum::{Extension, Json};
 use countersign_core::ids::GrantId;
@@ -11,20 +11,20 @@ use countersign_core::policy::PathPattern;
 use countersign_kernel::Caller;
 use countersign_sdk::SessionId;
 
-use super::body::Body;
+use super::body::{Body, Named};
 use crate::refusal::Refusal;
 use crate::shared::Shared;
 use crate::wire;
 
 /// List what a session's approvals cover
-#[utoipa::path(get, path = "/api/sessions/{id}/approvals", tag = "sessions", params(("id" = String, Path, description = "`ses_…`")), responses(
+#[utoipa::path(get, operation_id = "listApprovals", path = "/api/sessions/{id}/approvals", tag = "sessions", params(("id" = String, Path, description = "`ses_…`")), responses(
     (status = 200, description = "The remembered approvals", body = wire::List<wire::Grant>),
     (status = 404, description = "There is no such session of yours", body = wire::Problem, content_type = "application/problem+json"),
 ))]
 pub(super) async fn list(
     State(shared): State<Arc<Shared>>,
     Extension(caller): Extension<Caller>,
-    Path(id): Path<String>,
+    Named(id): Named<String>,
 ) -> Result<Json<wire::List<wire::Grant>>, Refusal> {
     let session = session(&shared, &caller, &id).await?;
     let grants = shared.gateway.grants(&session).await?;
@@ -32,7 +32,7 @@ pub(super) async fn list(
 }
 
 /// Remember an approval for tools that are there now
-#[utoipa::path(post, path = "/api/sessions/{id}/approvals", tag = "sessions", params(("id" = String, Path, description = "`ses_…`")), request_body = wire::GrantRequest, responses(
+#[utoipa::path(post, operation_id = "giveApproval", path = "/api/sessions/{id}/approvals", tag = "sessions", params(("id" = String, Path, description = "`ses_…`")), request_body = wire::GrantRequest, responses(
     (status = 201, description = "It is remembered", body = wire::Grant),
     (status = 403, description = "This credential may not decide", body = wire::Problem, content_type = "application/problem+json"),
     (status = 404, description = "There is no such session, or no tool that fits", body = wire::Problem, content_type = "application/problem+json"),
@@ -40,7 +40,7 @@ pub(super) async fn list(
 pub(super) async fn give(
     State(shared): State<Arc<Shared>>,
     Extension(caller): Extension<Caller>,
-    Path(id): Path<String>,
+    Named(id): Named<String>,
     Body(request): Body<wire::GrantRequest>,
 ) -> Result<(StatusCode, Json<wire::Grant>), Refusal> {
     let session = session(&shared, &caller, &id).await?;
@@ -55,14 +55,14 @@ pub(super) async fn give(
 }
 
 /// Forget every approval of a session
-#[utoipa::path(delete, path = "/api/sessions/{id}/approvals", tag = "sessions", params(("id" = String, Path, description = "`ses_…`")), responses(
+#[utoipa::path(delete, operation_id = "clearApprovals", path = "/api/sessions/{id}/approvals", tag = "sessions", params(("id" = String, Path, description = "`ses_…`")), responses(
     (status = 204, description = "They are forgotten"),
     (status = 403, description = "This credential may not decide", body = wire::Problem, content_type = "application/problem+json"),
 ))]
 pub(super) async fn clear(
     State(shared): State<Arc<Shared>>,
     Extension(caller): Extension<Caller>,
-    Path(id): Path<String>,
+    Named(id): Named<String>,
 ) -> Result<StatusCode, Refusal> {
     let session = session(&shared, &caller, &id).await?;
     shared.gateway.clear_grants(&caller, &session).await?;
@@ -70,7 +70,7 @@ pub(super) async fn clear(
 }
 
 /// Forget one remembered approval
-#[utoipa::path(delete, path = "/api/sessions/{id}/approvals/{grant}", tag = "sessions", params(
+#[utoipa::path(delete, operation_id = "revokeApproval", path = "/api/sessions/{id}/approvals/{grant}", tag = "sessions", params(
     ("id" = String, Path, description = "`ses_…`"), ("grant" = String, Path, description = "The approval's id"),
 ), responses(
     (status = 204, description = "It is forgotten"),
@@ -79,7 +79,7 @@ pub(super) async fn clear(
 pub(super) async fn revoke(
     State(shared): State<Arc<Shared>>,
     Extension(caller): Extension<Caller>,
-    Path((id, grant)): Path<(String, String)>,
+    Named((id, grant)): Named<(String, String)>,
 ) -> Result<StatusCode, Refusal> {
     let session = session(&shared, &caller, &id).await?;
     let missing = || Refusal::not_found("the session has no such approval");

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use axum::extract::{Path, Query, State};
+use axum::extract::State;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{Html, IntoResponse as _, Redirect, Response};
 use axum::{Extension, Json};
@@ -11,7 +11,7 @@ use countersign_kernel::Caller;
 use countersign_sdk::{ExposeSecret as _, Role};
 use serde::Deserialize;
 
-use super::body::Body;
+use super::body::{Body, Named, Params};
 use super::signpost::guarded;
 use crate::access::{COOKIE, COOKIE_LIFE, Proof};
 use crate::refusal::Refusal;
@@ -19,7 +19,7 @@ use crate::shared::Shared;
 use crate::wire;
 
 /// Who this credential belongs to
-#[utoipa::path(get, path = "/api/whoami", tag = "identity", responses(
+#[utoipa::path(get, operation_id = "whoami", path = "/api/whoami", tag = "identity", responses(
     (status = 200, description = "Who", body = wire::Whoami),
     (status = 401, description = "Nobody that is known here", body = wire::Problem, content_type = "application/problem+json"),
 ))]
@@ -40,7 +40,7 @@ pub(super) async fn whoami(
 }
 
 /// List the tokens
-#[utoipa::path(get, path = "/api/tokens", tag = "identity", responses(
+#[utoipa::path(get, operation_id = "listTokens", path = "/api/tokens", tag = "identity", responses(
     (status = 200, description = "All tokens, revoked ones too, oldest first", body = wire::List<wire::Token>),
     (status = 403, description = "Only an admin may do this", body = wire::Problem, content_type = "application/problem+json"),
 ))]
@@ -54,7 +54,7 @@ pub(super) async fn tokens(
 /// Make a token
 ///
 /// Its secret is in the answer and nowhere else.
-#[utoipa::path(post, path = "/api/tokens", tag = "identity", request_body = wire::CreateTokenRequest, responses(
+#[utoipa::path(post, operation_id = "createToken", path = "/api/tokens", tag = "identity", request_body = wire::CreateTokenRequest, responses(
     (status = 201, description = "The token, with its secret", body = wire::CreatedToken),
     (status = 422, description = "The name or the role cannot be used", body = wire::Problem, content_type = "application/problem+json"),
 ))]
@@ -70,7 +70,7 @@ pub(super) async fn create_token(
         "service" => Role::Service,
         _ => return Err(Refusal::new(422, "bad_role", "`role` is agent, approver, admin or service")),
     };
-    let minted = shared.gateway.create_token(&request.name, role, Some(caller.principal.id)).await?;
+    let minted = shared.gateway.create_token(&request.name, role, Some(&caller)).await?;
     let created =
         wire::CreatedToken { token: (&minted.row).into(), secret: minted.secret.expose_secret().to_owned() };
     Ok((StatusCode::CREATED, Json(created)))
@@ -79,26 +79,26 @@ pub(super) async fn create_token(
 /// Revoke a token
 ///
 /// From this moment on and everywhere: what was approved with it and has not started will not.
-#[utoipa::path(delete, path = "/api/tokens/{id}", tag = "identity", params(("id" = String, Path, description = "`tok_…`")), responses(
+#[utoipa::path(delete, operation_id = "revokeToken", path = "/api/tokens/{id}", tag = "identity", params(("id" = String, Path, description = "`tok_…`")), responses(
     (status = 204, description = "It is revoked"),
     (status = 404, description = "There is no such token", body = wire::Problem, content_type = "application/problem+json"),
 ))]
 pub(super) async fn revoke_token(
     State(shared): State<Arc<Shared>>,
     Extension(caller): Extension<Caller>,
-    Path(id): Path<String>,
+    Named(id): Named<String>,
 ) -> Result<StatusCode, Refusal> {
     let missing = || Refusal::not_found("there is no such token");
     let id: TokenId = id.parse().map_err(|_| missing())?;
     if !shared.gateway.tokens().await?.iter().any(|token| token.id == id) {
         return Err(missing());
     }
-    shared.gateway.revoke_token(id, Some(caller.principal.id)).await?;
+    shared.gateway.revoke_token(id, Some(&caller)).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
 /// Make a link that logs you in to the console, once
-#[utoipa::path(post, path = "/api/login-links", tag = "identity", responses(
+#[utoipa::path(post, operation_id = "createLoginLink", path = "/api/login-links", tag = "identity", responses(
     (status = 201, description = "The link", body = wire::LoginLink),
     (status = 403, description = "This credential may not decide, so that the console is not for it", body = wire::Problem, content_type = "application/problem+json"),
 ))]
@@ -132,7 +132,7 @@ pub(super) struct Code {
 /// A button. Opening the link changes nothing, so that whoever looks at links on the way does not use it up.
 pub(super) async fn login_page(
     State(shared): State<Arc<Shared>>,
-    Query(Code { code }): Query<Code>,
+    Params(Code { code }): Params<Code>,
 ) -> Response {
     let good =
         code.bytes().all(|b| b.is_ascii_hexdigit()) && shared.logins.is_good(&code, shared.gateway.now());

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::{Extension, Json};
 use countersign_kernel::{CallError, Caller, declarations as typescript};
 use countersign_sdk::SessionId;
@@ -10,7 +10,7 @@ use serde::Deserialize;
 use serde_json::json;
 use utoipa::IntoParams;
 
-use super::body::{Body, Params};
+use super::body::{Body, Named, Params};
 use super::pages::MAX_LIMIT;
 use crate::refusal::Refusal;
 use crate::session::own_session;
@@ -30,7 +30,7 @@ pub(super) struct Wanted {
 /// List or search the tools
 ///
 /// With a query, best first; else by path.
-#[utoipa::path(get, path = "/api/tools", tag = "tools", params(Wanted), responses(
+#[utoipa::path(get, operation_id = "listTools", path = "/api/tools", tag = "tools", params(Wanted), responses(
     (status = 200, description = "The tools", body = wire::List<wire::ToolDetail>),
 ))]
 pub(super) async fn list(
@@ -47,13 +47,13 @@ pub(super) async fn list(
 }
 
 /// One tool, with its schemas
-#[utoipa::path(get, path = "/api/tools/{path}", tag = "tools", params(("path" = String, Path, description = "Such as `notes.delete`")), responses(
+#[utoipa::path(get, operation_id = "getTool", path = "/api/tools/{path}", tag = "tools", params(("path" = String, Path, description = "Such as `notes.delete`")), responses(
     (status = 200, description = "The tool", body = wire::ToolDetail),
     (status = 404, description = "There is no such tool; `near` says what was perhaps meant", body = wire::Problem, content_type = "application/problem+json"),
 ))]
 pub(super) async fn one(
     State(shared): State<Arc<Shared>>,
-    Path(path): Path<String>,
+    Named(path): Named<String>,
 ) -> Result<Json<wire::ToolDetail>, Refusal> {
     match shared.gateway.catalog().get(&path) {
         Some(tool) => Ok(Json((&**tool).into())),
@@ -70,7 +70,7 @@ pub(super) struct Declared {
 }
 
 /// What a script can call, as TypeScript
-#[utoipa::path(get, path = "/api/declarations", tag = "tools", params(Declared), responses(
+#[utoipa::path(get, operation_id = "getDeclarations", path = "/api/declarations", tag = "tools", params(Declared), responses(
     (status = 200, description = "TypeScript declarations", body = String, content_type = "text/plain"),
     (status = 404, description = "There is no such tool", body = wire::Problem, content_type = "application/problem+json"),
 ))]
@@ -90,7 +90,7 @@ pub(super) async fn declarations(
 /// What policy says of a call, and why
 ///
 /// Nothing runs and nobody is asked.
-#[utoipa::path(post, path = "/api/policy/explain", tag = "tools", request_body = wire::ExplainRequest, responses(
+#[utoipa::path(post, operation_id = "explainPolicy", path = "/api/policy/explain", tag = "tools", request_body = wire::ExplainRequest, responses(
     (status = 200, description = "The verdict, and every rule on the way to it", body = wire::Explanation),
     (status = 404, description = "There is no such tool", body = wire::Problem, content_type = "application/problem+json"),
 ))]

@@ -35,7 +35,7 @@ fn commands_find_the_server_of_their_data_folder_and_leave_it_running() {
 fn an_agents_token_calls_and_never_decides() {
     let shell = Shell::served();
     let agent = token(&shell, "agent");
-    let ran = as_bearer(&shell, &agent, &["call", "bank.pay", PAY, "--session", "ses_mine", "--json"]);
+    let ran = as_bearer(&shell, &agent, &["call", "bank.pay", PAY, "--json"]);
     let result: serde_json::Value = serde_json::from_str(&ran.out).unwrap();
     let id = result["paused"]["elicitationId"].as_str().unwrap();
     for words in [&["approve", id][..], &["deny", id]] {

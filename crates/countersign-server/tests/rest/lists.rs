@@ -1,0 +1,119 @@
+//! Lists in parts: nothing missed and nothing twice, whatever is added meanwhile.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Value, json};
+
+use crate::house::{House, Who};
+
+/// Asks so many times, each time a millisecond later; gives the questions.
+async fn asks(house: &House, count: usize) -> Vec<String> {
+    let mut asked = Vec::new();
+    for n in 0..count {
+        house.world.clock.jump(1);
+        asked.push(house.wants_to_destroy(&n.to_string()).await.elicitation);
+    }
+    asked
+}
+
+/// Walks a list to its end, doing something between its parts; gives the ids in order.
+async fn walk(house: &House, list: &str, id: &str, mut between: impl AsyncFnMut(&Value)) -> Vec<String> {
+    let (mut found, mut cursor) = (Vec::new(), String::new());
+    loop {
+        let part: Value = house.get(Who::Approver, &format!("{list}{cursor}")).await.with(200);
+        let items = part["items"].as_array().unwrap();
+        found.extend(items.iter().map(|item| item[id].to_string()));
+        let Some(next) = part["nextCursor"].as_str() else { return found };
+        assert!(!items.is_empty(), "a part with a next one is not empty");
+        cursor = format!("&cursor={next}");
+        between(&part).await;
+    }
+}
+
+fn each_once(found: &[String]) {
+    let once: BTreeSet<&String> = found.iter().collect();
+    assert_eq!(once.len(), found.len(), "{found:?}");
+}
+
+#[tokio::test]
+async fn a_walk_over_what_waits_meets_every_question_once_also_those_asked_meanwhile() {
+    let house = House::open().await;
+    let mut asked = asks(&house, 7).await;
+    let mut later = Vec::new();
+    let found = walk(&house, "/api/elicitation?status=pending&limit=3", "elicitationId", async |_| {
+        if later.len() < 2 {
+            later.extend(asks(&house, 1).await);
+        }
+    })
+    .await;
+    each_once(&found);
+    asked.extend(later);
+    let asked: Vec<String> = asked.iter().map(|id| json!(id).to_string()).collect();
+    assert_eq!(found, asked, "oldest first");
+}
+
+#[tokio::test]
+async fn a_walk_over_what_waits_goes_on_where_it_was_though_questions_are_decided_meanwhile() {
+    let house = House::open().await;
+    asks(&house, 6).await;
+    let found = walk(&house, "/api/elicitation?status=pending&limit=2", "elicitationId", async |part| {
+        // The last one of the part just read: the cursor stands on a row that is not in the list any more.
+        let last = part["items"].as_array().unwrap().last().unwrap();
+        house.resolve(Who::Approver, last["elicitationId"].as_str().unwrap(), false).await.with(200);
+    })
+    .await;
+    each_once(&found);
+    assert_eq!(found.len(), 6);
+}
+
+#[tokio::test]
+async fn a_walk_over_executions_is_newest_first_and_not_disturbed_by_new_ones() {
+    let house = House::open().await;
+    asks(&house, 7).await;
+    let found = walk(&house, "/api/executions?limit=2", "executionId", async |_| {
+        asks(&house, 1).await;
+    })
+    .await;
+    each_once(&found);
+    assert_eq!(found.len(), 7, "what began after the walk is ahead of it");
+}
+
+#[tokio::test]
+async fn a_walk_over_the_audit_is_without_gaps() {
+    let house = House::open().await;
+    asks(&house, 5).await;
+    let found = walk(&house, "/api/audit?limit=3", "seq", async |_| {}).await;
+    let numbers: Vec<u64> = found.iter().map(|seq| seq.parse().unwrap()).collect();
+    assert_eq!(numbers, (1..=house.recorded().await).collect::<Vec<_>>());
+}
+
+#[tokio::test]
+async fn a_full_last_part_has_no_next_one() {
+    let house = House::open().await;
+    asks(&house, 4).await;
+    for list in ["/api/elicitation?limit=4", "/api/executions?limit=4"] {
+        let part = house.get(Who::Approver, list).await.with(200);
+        assert_eq!(part["items"].as_array().unwrap().len(), 4);
+        let next = walk(&house, list, "executionId", async |_| {}).await;
+        assert_eq!(next.len(), 4, "{list}");
+    }
+}
+
+#[tokio::test]
+async fn whoever_may_not_decide_is_listed_their_own_and_nothing_else() {
+    let house = House::open().await;
+    let mine = house.wants_to_destroy("mine").await;
+    let call = json!({ "tool": "lab.destroy_each", "args": { "what": "theirs" } });
+    let theirs = house.post(Who::OtherAgent, "/api/executions", call).await.with(200);
+    let theirs = theirs["executionId"].as_str().unwrap();
+    for list in ["/api/executions", "/api/elicitation", "/api/elicitation?status=pending"] {
+        let own = house.get(Who::Agent, list).await;
+        assert!(own.text.contains(&mine.execution) && !own.text.contains(theirs), "{list}: {}", own.text);
+        let none = house.get(Who::Service, list).await.with(200);
+        assert_eq!(none["items"], json!([]), "{list}");
+        let all = house.get(Who::Approver, list).await;
+        assert!(all.text.contains(&mine.execution) && all.text.contains(theirs), "{list}: {}", all.text);
+    }
+    let theirs_by_id = format!("/api/elicitation?executionId={theirs}");
+    assert_eq!(house.get(Who::Agent, &theirs_by_id).await.with(200)["items"], json!([]));
+}

@@ -1,0 +1,262 @@
+//! The console's login: a link that is good once, a cookie that changes nothing without its CSRF token.
+
+use reqwest::{Method, RequestBuilder};
+use serde_json::{Value, json};
+
+use crate::answer::Answer;
+use crate::house::{House, Who};
+
+/// A browser that is logged in.
+struct Browser<'a> {
+    house: &'a House,
+    cookie: String,
+}
+
+impl<'a> Browser<'a> {
+    async fn logged_in(house: &'a House, who: Who) -> Self {
+        let answer = press(house, &link(house, who).await).await;
+        assert_eq!(answer.status, 303, "{}", answer.text);
+        let cookie = answer.header("set-cookie").split(';').next().unwrap().to_owned();
+        Self { house, cookie }
+    }
+
+    fn request(&self, method: Method, path: &str) -> RequestBuilder {
+        self.house.request(Who::Nobody, method, path).header("cookie", &self.cookie)
+    }
+
+    async fn get(&self, path: &str) -> Answer {
+        Answer::of(self.request(Method::GET, path).send().await.unwrap()).await
+    }
+
+    async fn csrf(&self) -> String {
+        self.get("/api/whoami").await.with(200)["csrfToken"].as_str().unwrap().to_owned()
+    }
+
+    /// Decides, with this as its CSRF token.
+    async fn decides(&self, elicitation: &str, csrf: Option<&str>) -> Answer {
+        let path = format!("/api/elicitation/{elicitation}/resolve");
+        let mut request = self.request(Method::POST, &path).json(&json!({ "approved": true }));
+        if let Some(csrf) = csrf {
+            request = request.header("x-csrf-token", csrf);
+        }
+        Answer::of(request.send().await.unwrap()).await
+    }
+}
+
+/// The code of a fresh link.
+async fn link(house: &House, who: Who) -> String {
+    let link: Value = house.post(who, "/api/login-links", json!(null)).await.with(201);
+    let url = link["url"].as_str().unwrap();
+    let code = url.strip_prefix(&format!("{}/login?code=", house.base)).unwrap();
+    assert!(code.len() >= 32 && code.bytes().all(|b| b.is_ascii_hexdigit()), "{code}");
+    code.to_owned()
+}
+
+/// Presses the button of a link.
+async fn press(house: &House, code: &str) -> Answer {
+    let request = house.request(Who::Nobody, Method::POST, "/login");
+    let form =
+        request.header("content-type", "application/x-www-form-urlencoded").body(format!("code={code}"));
+    Answer::of(form.send().await.unwrap()).await
+}
+
+#[tokio::test]
+async fn opening_a_link_uses_nothing_up_and_pressing_its_button_does_once() {
+    let house = House::open().await;
+    let code = link(&house, Who::Approver).await;
+    for _ in 0..3 {
+        let page = house.get(Who::Nobody, &format!("/login?code={code}")).await;
+        assert!(page.status == 200 && page.text.contains("<form method=\"post\""), "{}", page.text);
+        assert!(page.headers.get("set-cookie").is_none());
+        let head =
+            house.request(Who::Nobody, Method::HEAD, &format!("/login?code={code}")).send().await.unwrap();
+        assert_eq!(head.status(), 200);
+    }
+    assert_eq!(press(&house, &code).await.status, 303);
+    press(&house, &code).await.refused(410, "link_used");
+    assert_eq!(house.get(Who::Nobody, &format!("/login?code={code}")).await.status, 410);
+}
+
+#[tokio::test]
+async fn of_many_who_press_at_once_one_gets_in() {
+    let house = House::open().await;
+    let code = link(&house, Who::Approver).await;
+    let all = futures_util::future::join_all((0..20).map(|_| press(&house, &code))).await;
+    assert_eq!(all.iter().filter(|answer| answer.status == 303).count(), 1);
+}
+
+#[tokio::test]
+async fn a_link_is_good_for_ten_minutes() {
+    let house = House::open().await;
+    let code = link(&house, Who::Approver).await;
+    house.world.clock.jump(10 * 60 * 1000 + 1);
+    press(&house, &code).await.refused(410, "link_used");
+}
+
+#[tokio::test]
+async fn codes_that_were_never_given_log_nobody_in() {
+    let house = House::open().await;
+    link(&house, Who::Approver).await;
+    for code in ["", "0", &"0".repeat(64), "%00", "<script>alert(1)</script>", "'; --"] {
+        press(&house, code).await.refused(410, "link_used");
+        let page = house.get(Who::Nobody, &format!("/login?code={code}")).await;
+        assert!(page.status == 410 && !page.text.contains("<script"), "{code}: {}", page.text);
+    }
+}
+
+#[tokio::test]
+async fn the_login_page_loads_nothing_frames_nowhere_and_is_kept_by_nobody() {
+    let house = House::open().await;
+    let code = link(&house, Who::Approver).await;
+    let page = house.get(Who::Nobody, &format!("/login?code={code}")).await;
+    let csp = page.header("content-security-policy");
+    assert!(csp.contains("default-src 'none'") && csp.contains("frame-ancestors 'none'"), "{csp}");
+    assert_eq!(page.header("referrer-policy"), "no-referrer");
+    assert_eq!(page.header("cache-control"), "no-store");
+    assert_eq!(page.header("x-content-type-options"), "nosniff");
+}
+
+#[tokio::test]
+async fn the_cookie_is_for_this_site_alone_and_out_of_scripts_reach() {
+    let house = House::open().await;
+    let answer = press(&house, &link(&house, Who::Approver).await).await;
+    let cookie = answer.header("set-cookie");
+    for flag in ["countersign=", "HttpOnly", "SameSite=Strict", "Path=/", "Max-Age="] {
+        assert!(cookie.contains(flag), "{flag} in {cookie}");
+    }
+    assert!(!cookie.contains("Domain") && !cookie.contains("Secure"), "{cookie}");
+    assert!(
+        !cookie.contains(house.secret(Who::Approver).unwrap()),
+        "the token itself never goes to a browser"
+    );
+    let public =
+        House::with(|options| options.links = countersign_server::Links::below("https://gate.example.com"))
+            .await;
+    let made = public.post(Who::Approver, "/api/login-links", json!(null)).await.with(201);
+    let code = made["url"]
+        .as_str()
+        .unwrap()
+        .strip_prefix("https://gate.example.com/login?code=")
+        .unwrap()
+        .to_owned();
+    assert!(press(&public, &code).await.header("set-cookie").contains("; Secure"));
+}
+
+#[tokio::test]
+async fn a_cookie_reads_and_changes_nothing_without_its_csrf_token() {
+    let house = House::open().await;
+    let waiting = house.wants_to_destroy("a").await;
+    let (ann, bob) = (
+        Browser::logged_in(&house, Who::Approver).await,
+        Browser::logged_in(&house, Who::OtherApprover).await,
+    );
+    ann.get("/api/elicitation?status=pending").await.with(200);
+    let (csrf, of_another) = (ann.csrf().await, bob.csrf().await);
+    assert_ne!(csrf, of_another);
+    for wrong in [
+        None,
+        Some(""),
+        Some("x"),
+        Some(of_another.as_str()),
+        Some(&csrf[..csrf.len() - 1]),
+        Some(&csrf.to_uppercase()),
+    ] {
+        ann.decides(&waiting.elicitation, wrong).await.refused(403, "csrf");
+    }
+    assert_eq!((house.open_questions().await.len(), house.effects().len()), (1, 0));
+    ann.decides(&waiting.elicitation, Some(&csrf)).await.with(200);
+    let decided =
+        house.get(Who::Approver, &format!("/api/elicitation/{}", waiting.elicitation)).await.with(200);
+    assert_eq!(decided["decision"]["channel"], "console");
+    assert_eq!(decided["decision"]["by"], house.key(Who::Approver).caller.principal.id.as_str());
+}
+
+#[tokio::test]
+async fn every_changing_route_wants_the_csrf_token_of_a_cookie() {
+    let house = House::open().await;
+    let admin = Browser::logged_in(&house, Who::Admin).await;
+    let before = house.recorded().await;
+    for (method, path, _) in crate::roles::requests() {
+        if matches!(method, Method::GET) || path == "/login" {
+            continue;
+        }
+        let mut request = admin.request(method.clone(), &crate::roles::address(path));
+        if let Some(body) = crate::roles::body(&method, path) {
+            request = request.json(&body);
+        }
+        Answer::of(request.send().await.unwrap()).await.refused(403, "csrf");
+    }
+    assert_eq!(house.recorded().await, before);
+}
+
+#[tokio::test]
+async fn a_cookie_that_was_made_up_altered_or_grown_old_is_nobodys() {
+    let house = House::open().await;
+    let browser = Browser::logged_in(&house, Who::Approver).await;
+    let value = browser.cookie.strip_prefix("countersign=").unwrap();
+    let parts: Vec<&str> = value.split('.').collect();
+    let [token, expires, seal] = parts[..] else { panic!("{value}") };
+    let later = expires.parse::<u64>().unwrap() + 1;
+    let admin = house.key(Who::Admin).caller.token.unwrap();
+    for forged in [
+        format!("{admin}.{expires}.{seal}"),
+        format!("{token}.{later}.{seal}"),
+        format!("{token}.{expires}.{}", "0".repeat(64)),
+        format!("{token}.{expires}"),
+        format!("{token}.{expires}."),
+        String::new(),
+        "..".to_owned(),
+        browser.csrf().await,
+    ] {
+        let request = house
+            .request(Who::Nobody, Method::GET, "/api/whoami")
+            .header("cookie", format!("countersign={forged}"));
+        Answer::of(request.send().await.unwrap()).await.refused(401, "unauthenticated");
+    }
+    browser.get("/api/whoami").await.with(200);
+    house.world.clock.jump(12 * 60 * 60 * 1000 + 1);
+    browser.get("/api/whoami").await.refused(401, "unauthenticated");
+}
+
+#[tokio::test]
+async fn revoking_the_token_logs_its_browsers_out_at_once() {
+    let house = House::open().await;
+    let browser = Browser::logged_in(&house, Who::Approver).await;
+    let unused = link(&house, Who::Approver).await;
+    let csrf = browser.csrf().await;
+    let waiting = house.wants_to_destroy("a").await;
+    let id = house.key(Who::Approver).caller.token.unwrap();
+    assert_eq!(house.delete(Who::Admin, &format!("/api/tokens/{id}")).await.status, 204);
+    browser.get("/api/whoami").await.refused(401, "unauthenticated");
+    browser.decides(&waiting.elicitation, Some(&csrf)).await.refused(401, "unauthenticated");
+    let cookie = press(&house, &unused).await.header("set-cookie").split(';').next().unwrap().to_owned();
+    Browser { house: &house, cookie }.get("/api/whoami").await.refused(401, "unauthenticated");
+    assert_eq!(house.open_questions().await.len(), 1);
+}
+
+#[tokio::test]
+async fn a_cookie_outlives_a_restart_and_a_link_does_not() {
+    let house = House::open().await;
+    let browser = Browser::logged_in(&house, Who::Approver).await;
+    let (cookie, csrf) = (browser.cookie.clone(), browser.csrf().await);
+    let unused = link(&house, Who::Approver).await;
+    let waiting = house.wants_to_destroy("a").await;
+    let house = house.after().await;
+    let browser = Browser { house: &house, cookie };
+    browser.decides(&waiting.elicitation, Some(&csrf)).await.with(200);
+    press(&house, &unused).await.refused(410, "link_used");
+}
+
+#[tokio::test]
+async fn logging_out_forgets_the_cookie() {
+    let house = House::open().await;
+    let browser = Browser::logged_in(&house, Who::Approver).await;
+    let csrf = browser.csrf().await;
+    let answer = Answer::of(
+        browser.request(Method::POST, "/logout").header("x-csrf-token", csrf).send().await.unwrap(),
+    )
+    .await;
+    assert_eq!(answer.status, 204);
+    assert!(answer.header("set-cookie").starts_with("countersign=; "), "{}", answer.header("set-cookie"));
+    assert!(answer.header("set-cookie").contains("Max-Age=0"));
+}

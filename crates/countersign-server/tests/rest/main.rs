@@ -1,0 +1,28 @@
+//! REST over real sockets: who gets in, what is promised to clients, and what none of them can bend.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test that meets the unexpected stops there"
+)]
+
+mod abuse;
+mod answer;
+mod contract;
+mod document;
+mod events;
+mod figures;
+mod house;
+mod limits;
+mod lists;
+mod login;
+mod places;
+mod problems;
+mod reading;
+mod roles;
+mod secrets;
+mod stopping;
+mod storage;
+mod stream;
+mod waiting;

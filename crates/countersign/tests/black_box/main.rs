@@ -1,0 +1,18 @@
+//! Black box: the built program serving over real sockets, stopped and killed under load.
+//!
+//! What was acknowledged is remembered here; what took effect is in the demo bank's ledger, on disk. Both are held
+//! against each other after the last restart.
+
+#![cfg(unix)]
+#![expect(clippy::disallowed_methods, reason = "it starts and kills processes, and measures real time")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test that meets the unexpected stops there"
+)]
+
+mod folder;
+mod killed;
+mod server;
+mod stopped;

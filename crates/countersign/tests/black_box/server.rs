@@ -1,0 +1,200 @@
+//! `countersign serve --demo`, on a data folder that outlives it, and clients that talk to it.
+
+use std::io::{BufRead as _, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Output, Stdio};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+/// Nothing on this machine takes this long unless it never happens.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A folder, and the server that runs on it.
+pub(crate) struct Home {
+    child: Option<Child>,
+    pub(crate) url: String,
+    folder: TempDir,
+}
+
+/// Somebody with a token. Clones are the same one.
+#[derive(Clone)]
+pub(crate) struct Client {
+    http: reqwest::Client,
+    url: Arc<str>,
+    token: Arc<str>,
+}
+
+impl Home {
+    /// A new folder with a server on it.
+    pub(crate) fn served() -> Self {
+        let mut home = Self { child: None, url: String::new(), folder: tempfile::tempdir().unwrap() };
+        home.start();
+        home
+    }
+
+    /// Starts a server and waits until it says that it listens; gives how long that took.
+    pub(crate) fn start(&mut self) -> Duration {
+        let begun = Instant::now();
+        let mut child = self.command(&["--demo", "serve", "--listen", "127.0.0.1:0"]);
+        let mut child = child.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+        let mut said = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut said).unwrap();
+        let url = said.split_whitespace().find(|word| word.starts_with("http://"));
+        self.url = url.unwrap_or_else(|| panic!("no address in {said:?}")).to_owned();
+        self.child = Some(child);
+        begun.elapsed()
+    }
+
+    /// SIGKILL: no goodbye.
+    pub(crate) fn kill(&mut self) {
+        let mut child = self.child.take().unwrap();
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+
+    /// SIGTERM, and how it ended.
+    pub(crate) fn terminate(&mut self) -> ExitStatus {
+        let mut child = self.child.take().unwrap();
+        kill_process(Pid::from_child(&child), Signal::TERM).unwrap();
+        let begun = Instant::now();
+        loop {
+            if let Some(status) = child.try_wait().unwrap() {
+                return status;
+            }
+            assert!(begun.elapsed() < PATIENCE, "it does not end");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+
+    pub(crate) fn data(&self) -> PathBuf {
+        self.folder.path().join("data")
+    }
+
+    /// A command in this folder, and in no other environment.
+    pub(crate) fn command(&self, words: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_countersign"));
+        command.args(words).current_dir(self.folder.path()).env_clear().stdin(Stdio::null());
+        command.env("HOME", self.folder.path()).env("COUNTERSIGN_DATA_DIR", self.data());
+        command
+    }
+
+    pub(crate) fn run(&self, words: &[&str]) -> Output {
+        self.command(words).output().unwrap()
+    }
+
+    /// Whoever holds one of the tokens that the first start wrote.
+    pub(crate) fn client(&self, name: &str) -> Client {
+        Client::new(&self.url, &read_token(&self.data(), name))
+    }
+}
+
+impl Drop for Home {
+    fn drop(&mut self) {
+        if let Some(mut child) = self.child.take() {
+            let _ = child.kill().and_then(|()| child.wait());
+        }
+    }
+}
+
+pub(crate) fn read_token(data: &Path, name: &str) -> String {
+    std::fs::read_to_string(data.join(format!("{name}.token"))).unwrap().trim().to_owned()
+}
+
+impl Client {
+    fn new(url: &str, token: &str) -> Self {
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let http = reqwest::Client::builder().no_proxy().timeout(PATIENCE).build().unwrap();
+        Self { http, url: url.into(), token: token.into() }
+    }
+
+    /// Sends; gives status and body, or nothing where the server went away meanwhile.
+    pub(crate) async fn try_post(&self, path: &str, body: &Value) -> Option<(u16, Value)> {
+        let request = self.http.post(format!("{}{path}", self.url)).bearer_auth(&self.token).json(body);
+        let answer = request.send().await.ok()?;
+        let status = answer.status().as_u16();
+        Some((status, answer.json().await.ok()?))
+    }
+
+    pub(crate) async fn post(&self, path: &str, body: &Value) -> Value {
+        let (status, answer) =
+            self.try_post(path, body).await.unwrap_or_else(|| panic!("{path} is not answered"));
+        assert!((200..300).contains(&status), "{path}: {status} {answer}");
+        answer
+    }
+
+    pub(crate) async fn get(&self, path: &str) -> Value {
+        let answer =
+            self.http.get(format!("{}{path}", self.url)).bearer_auth(&self.token).send().await.unwrap();
+        let (status, answer) = (answer.status(), answer.json::<Value>().await.unwrap());
+        assert!(status.is_success(), "{path}: {status} {answer}");
+        answer
+    }
+
+    /// Every item of a list, part by part.
+    pub(crate) async fn list(&self, path: &str) -> Vec<Value> {
+        let (mut all, mut cursor) = (Vec::new(), String::new());
+        loop {
+            let part = self.get(&format!("{path}limit=300{cursor}")).await;
+            all.extend(part["items"].as_array().unwrap().iter().cloned());
+            match part["nextCursor"].as_str() {
+                Some(next) => cursor = format!("&cursor={next}"),
+                None => return all,
+            }
+        }
+    }
+
+    /// Says yes or no; nothing where the server went away meanwhile.
+    pub(crate) async fn decide(&self, execution: &str, approved: bool) -> Option<(u16, Value)> {
+        let body = json!({ "executionId": execution, "approved": approved });
+        self.try_post(&format!("/api/elicitation/{execution}/resolve"), &body).await
+    }
+
+    /// The executions of the bank's ledger, one for each time a payment took effect.
+    pub(crate) async fn ledger(&self) -> Vec<String> {
+        let result = self.post("/api/executions", &json!({ "tool": "bank.ledger" })).await;
+        let transfers = result["value"]["transfers"].as_array().unwrap_or_else(|| panic!("{result}"));
+        transfers.iter().map(|row| row["executionId"].as_str().unwrap().to_owned()).collect()
+    }
+
+    /// Waits until no execution is running or waiting.
+    pub(crate) async fn until_at_rest(&self) {
+        let begun = Instant::now();
+        loop {
+            let part = self.get("/api/executions?status=running,paused&limit=1").await;
+            if part["items"].as_array().unwrap().is_empty() {
+                return;
+            }
+            assert!(begun.elapsed() < PATIENCE, "never at rest: {part}");
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+}
+
+/// Does something for each item, so many at a time; gives what came of it, in any order.
+pub(crate) async fn at_once<I: Send + 'static, T: Send + 'static, F>(
+    items: Vec<I>,
+    workers: usize,
+    work: impl Fn(I) -> F + Clone + Send + 'static,
+) -> Vec<T>
+where
+    F: Future<Output = T> + Send,
+{
+    let queue = Arc::new(tokio::sync::Mutex::new(items.into_iter()));
+    let mut tasks = tokio::task::JoinSet::new();
+    for _ in 0..workers {
+        let (queue, work) = (Arc::clone(&queue), work.clone());
+        tasks.spawn(async move {
+            let mut done = Vec::new();
+            loop {
+                let next = queue.lock().await.next();
+                let Some(item) = next else { return done };
+                done.push(work(item).await);
+            }
+        });
+    }
+    tasks.join_all().await.into_iter().flatten().collect()
+}
