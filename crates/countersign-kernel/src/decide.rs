@@ -285,7 +285,7 @@ impl Kernel {
             token: request.by.token,
             elicitation: Some(elicitation.id),
             given_at: now,
-            expires_at: None,
+            expires_at: Some(now.after(self.settings.remember_for)),
             uses_left: None,
         }))
     }

@@ -424,17 +424,21 @@ impl Gateway {
         expires_at: Option<Timestamp>,
         uses: Option<u32>,
     ) -> Result<Grant, DecideError> {
-        self.kernel.give_grant(by, session, pattern, expires_at, uses).await
+        let (kernel, by, session, pattern) =
+            (Arc::clone(&self.kernel), by.clone(), session.clone(), pattern.clone());
+        to_its_end(async move { kernel.give_grant(&by, &session, &pattern, expires_at, uses).await }).await
     }
 
     /// Forgets one remembered approval.
     pub async fn revoke_grant(&self, by: &Caller, id: GrantId) -> Result<(), DecideError> {
-        self.kernel.revoke_grant(by, id).await
+        let (kernel, by) = (Arc::clone(&self.kernel), by.clone());
+        to_its_end(async move { kernel.revoke_grant(&by, id).await }).await
     }
 
     /// Forgets all remembered approvals of a session.
     pub async fn clear_grants(&self, by: &Caller, session: &SessionId) -> Result<(), DecideError> {
-        self.kernel.clear_grants(by, session).await
+        let (kernel, by, session) = (Arc::clone(&self.kernel), by.clone(), session.clone());
+        to_its_end(async move { kernel.clear_grants(&by, &session).await }).await
     }
 
     /// Makes a token for a new principal.
@@ -442,14 +446,16 @@ impl Gateway {
         &self,
         name: &str,
         role: Role,
-        by: Option<PrincipalId>,
+        by: Option<&Caller>,
     ) -> Result<Minted, TokenError> {
-        self.kernel.create_token(name, role, by).await
+        let (kernel, name, by) = (Arc::clone(&self.kernel), name.to_owned(), by.cloned());
+        to_its_end(async move { kernel.create_token(&name, role, by.as_ref()).await }).await
     }
 
     /// Revokes a token.
-    pub async fn revoke_token(&self, id: TokenId, by: Option<PrincipalId>) -> Result<(), GatewayError> {
-        self.kernel.revoke_token(id, by).await
+    pub async fn revoke_token(&self, id: TokenId, by: Option<&Caller>) -> Result<(), GatewayError> {
+        let (kernel, by) = (Arc::clone(&self.kernel), by.cloned());
+        to_its_end(async move { kernel.revoke_token(id, by.as_ref()).await }).await
     }
 
     /// All tokens.

@@ -1,6 +1,7 @@
 //! Remembered approvals: a cache of the store's, and giving and taking them by hand.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
 use countersign_core::audit::AuditEntry;
@@ -23,6 +24,8 @@ const MAX_SESSIONS: usize = 10_000;
 #[derive(Default)]
 pub(crate) struct GrantCache {
     sessions: RwLock<HashMap<SessionId, Arc<Vec<Grant>>>>,
+    /// Counts what was given, revoked or cleared.
+    changes: AtomicU64,
 }
 
 impl GrantCache {
@@ -60,8 +63,13 @@ impl GrantCache {
         if let Some(known) = self.sessions.read().unwrap_or_else(PoisonError::into_inner).get(session) {
             return Ok(Arc::clone(known));
         }
+        let seen = self.changes.load(Ordering::SeqCst);
         let read = Arc::new(live_grants(store, session).await?);
         let mut sessions = self.sessions.write().unwrap_or_else(PoisonError::into_inner);
+        // What was read before a change must not be remembered after it.
+        if self.changes.load(Ordering::SeqCst) != seen {
+            return Ok(read);
+        }
         if sessions.len() >= MAX_SESSIONS {
             sessions.clear();
         }
@@ -70,6 +78,7 @@ impl GrantCache {
 
     pub(crate) fn add(&self, session: &SessionId, grant: Grant) {
         let mut sessions = self.sessions.write().unwrap_or_else(PoisonError::into_inner);
+        self.changes.fetch_add(1, Ordering::SeqCst);
         // A session that was never read stays unread: its next reader finds the grant in the store.
         if let Some(grants) = sessions.get_mut(session) {
             Arc::make_mut(grants).push(grant);
@@ -77,11 +86,15 @@ impl GrantCache {
     }
 
     pub(crate) fn forget(&self, session: &SessionId) {
-        self.sessions.write().unwrap_or_else(PoisonError::into_inner).remove(session);
+        let mut sessions = self.sessions.write().unwrap_or_else(PoisonError::into_inner);
+        self.changes.fetch_add(1, Ordering::SeqCst);
+        sessions.remove(session);
     }
 
     pub(crate) fn forget_all(&self) {
-        self.sessions.write().unwrap_or_else(PoisonError::into_inner).clear();
+        let mut sessions = self.sessions.write().unwrap_or_else(PoisonError::into_inner);
+        self.changes.fetch_add(1, Ordering::SeqCst);
+        sessions.clear();
     }
 }
 

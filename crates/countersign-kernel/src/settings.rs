@@ -11,6 +11,8 @@ pub struct Settings {
     pub expires: Duration,
     /// How long an approval counts for tools that say nothing.
     pub remember: Remember,
+    /// How long a remembered approval counts at most: a session may outlive what its person had in mind.
+    pub remember_for: Duration,
     /// How long an execution that waits for a person is kept in memory.
     pub park_after: Duration,
     /// The most open questions one session may have.
@@ -41,6 +43,7 @@ impl Default for Settings {
         Self {
             expires: Duration::from_secs(24 * 60 * 60),
             remember: Remember::Session,
+            remember_for: Duration::from_secs(12 * 60 * 60),
             park_after: Duration::from_secs(30),
             max_pending_per_session: 1_000,
             max_live_scripts: 256,

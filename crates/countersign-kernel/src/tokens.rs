@@ -12,7 +12,7 @@ use countersign_sdk::{Principal, PrincipalId, PrincipalKind, Role, SecretString}
 use crate::accept::Caller;
 use crate::error::GatewayError;
 use crate::kernel::Kernel;
-use crate::ports::{TokenRow, TokenWrite, Write};
+use crate::ports::{Requirement, TokenRow, TokenWrite, Write};
 
 /// The longest token name.
 const MAX_NAME_BYTES: usize = 100;
@@ -86,7 +86,7 @@ impl Kernel {
         &self,
         name: &str,
         role: Role,
-        by: Option<PrincipalId>,
+        by: Option<&Caller>,
     ) -> Result<Minted, TokenError> {
         if name.is_empty() || name.len() > MAX_NAME_BYTES || name.chars().any(char::is_control) {
             return Err(TokenError::BadName);
@@ -108,23 +108,20 @@ impl Kernel {
             created_at,
             revoked_at: None,
         };
-        let audit = vec![AuditEntry::bare(created_at, "TokenCreated", by, format!("{id} {role:?} {name}"))];
-        let write = Write { tokens: vec![TokenWrite::Create(row.clone())], audit, ..Write::default() };
+        let detail = format!("{id} {role:?} {name}");
+        let audit = vec![AuditEntry::bare(created_at, "TokenCreated", principal_of(by), detail)];
+        let tokens = vec![TokenWrite::Create(row.clone())];
+        let write = Write { require: still_good(by), tokens, audit, ..Write::default() };
         self.store.commit(write).await.map_err(GatewayError::from)?;
         Ok(Minted { row, secret: SecretString::from(secret) })
     }
 
     /// Revokes a token, from this moment on and everywhere: what was approved with it and has not started will not.
-    pub(crate) async fn revoke_token(
-        &self,
-        id: TokenId,
-        by: Option<PrincipalId>,
-    ) -> Result<(), GatewayError> {
+    pub(crate) async fn revoke_token(&self, id: TokenId, by: Option<&Caller>) -> Result<(), GatewayError> {
         let at = self.now();
-        let audit = vec![AuditEntry::bare(at, "TokenRevoked", by, id.to_string())];
-        self.store
-            .commit(Write { tokens: vec![TokenWrite::Revoke { id, at }], audit, ..Write::default() })
-            .await?;
+        let audit = vec![AuditEntry::bare(at, "TokenRevoked", principal_of(by), id.to_string())];
+        let tokens = vec![TokenWrite::Revoke { id, at }];
+        self.store.commit(Write { require: still_good(by), tokens, audit, ..Write::default() }).await?;
         self.tokens.forget_all();
         self.grants.forget_all();
         Ok(())
@@ -157,4 +154,14 @@ impl Kernel {
         let (a, b) = (u128::from_be_bytes(self.random()?), u128::from_be_bytes(self.random()?));
         Ok(format!("cs_{a:032x}{b:032x}"))
     }
+}
+
+fn principal_of(by: Option<&Caller>) -> Option<PrincipalId> {
+    by.map(|caller| caller.principal.id.clone())
+}
+
+/// Whoever makes or revokes tokens must hold a good one at that very moment: a thief whose token is being revoked would
+/// otherwise make a new one with it.
+fn still_good(by: Option<&Caller>) -> Vec<Requirement> {
+    by.and_then(|caller| caller.token).map(Requirement::TokenLive).into_iter().collect()
 }

@@ -351,11 +351,8 @@ async fn sessions_grants_and_tokens_are_audited_too() {
     let grant = gateway.give_grant(&ann(), &session(), &pattern, None, None).await.unwrap();
     gateway.revoke_grant(&ann(), grant.id).await.unwrap();
     gateway.clear_grants(&ann(), &session()).await.unwrap();
-    let token = gateway
-        .create_token("laptop", countersign_sdk::Role::Approver, Some(ann().principal.id))
-        .await
-        .unwrap();
-    gateway.revoke_token(token.row.id, Some(ann().principal.id)).await.unwrap();
+    let token = gateway.create_token("laptop", countersign_sdk::Role::Approver, Some(&ann())).await.unwrap();
+    gateway.revoke_token(token.row.id, Some(&ann())).await.unwrap();
     let records = gateway.audit(0, 100).await.unwrap();
     audit::verify((0, Digest::ZERO), &records).unwrap();
     let entries: Vec<AuditEntry> = records.iter().map(|r| r.parse().unwrap()).collect();

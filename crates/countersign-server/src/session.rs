@@ -3,6 +3,8 @@
 use countersign_kernel::{Caller, Gateway, SessionError};
 use countersign_sdk::SessionId;
 
+/// How the ids of such sessions begin. Nobody else may choose one.
+pub(crate) const OWN_SESSION: &str = "ses_of_";
 /// What the session's client is called in the audit.
 const CLIENT: &str = "token";
 
@@ -10,6 +12,6 @@ const CLIENT: &str = "token";
 /// token is used without a session of its own.
 pub(crate) async fn own_session(gateway: &Gateway, caller: &Caller) -> Result<SessionId, SessionError> {
     let name = caller.token.map_or_else(|| caller.principal.id.to_string(), |token| token.to_string());
-    let id = SessionId::parse(&format!("ses_of_{name}")).map_err(|_| SessionError::BadClient)?;
+    let id = SessionId::parse(&format!("{OWN_SESSION}{name}")).map_err(|_| SessionError::BadClient)?;
     gateway.open_session(caller, CLIENT, Some(id)).await
 }

@@ -121,7 +121,8 @@ Keys of --watch:
   PgUp PgDn     read the arguments           s   approve for the session, where that is allowed
   ?             help                         d   deny, with a reason
   q             quit                         Enter  fill in a form
-Arguments longer than the screen can be approved once you have read them to their end.";
+Arguments longer than the screen can be approved once you have read them to their end. Where no server runs, --watch is one
+for as long as you stay: what agents and other commands call meanwhile comes to you.";
 
 #[derive(Debug, Args)]
 #[command(after_help = INBOX_EXAMPLES)]
@@ -136,7 +137,7 @@ Examples:
   countersign grants list                               what runs without asking in the session of `call` and `run`
   countersign grants list --session ses_…               in another session
   countersign grants clear                              ask again, for everything there
-  countersign grants clear grant_…                      ask again, for this one";
+  countersign grants clear gra_…                        ask again, for this one";
 
 #[derive(Debug, Subcommand)]
 #[command(after_help = GRANTS_EXAMPLES)]
@@ -267,9 +268,10 @@ pub(crate) struct CallArgs {
     /// The arguments: JSON, @FILE, or - for standard input; {} where nothing is said
     #[arg(value_name = "JSON|@FILE|-")]
     pub(crate) input: Option<String>,
-    /// The session to call in: what you approve for a session counts only there
-    #[arg(long, value_name = "ID", default_value = "ses_local")]
-    pub(crate) session: String,
+    /// The session to call in: what you approve for a session counts only there [default: ses_local, or the session
+    /// of COUNTERSIGN_TOKEN]
+    #[arg(long, value_name = "ID")]
+    pub(crate) session: Option<String>,
     /// Do not ask here; leave it waiting for a person
     #[arg(long)]
     pub(crate) no_wait: bool,
@@ -296,9 +298,10 @@ pub(crate) struct RunArgs {
     /// The script: a file, or - for standard input
     #[arg(value_name = "FILE|-")]
     pub(crate) file: String,
-    /// The session to run in: what you approve for a session counts only there
-    #[arg(long, value_name = "ID", default_value = "ses_local")]
-    pub(crate) session: String,
+    /// The session to run in: what you approve for a session counts only there [default: ses_local, or the session
+    /// of COUNTERSIGN_TOKEN]
+    #[arg(long, value_name = "ID")]
+    pub(crate) session: Option<String>,
     /// Do not ask here; leave it waiting for a person
     #[arg(long)]
     pub(crate) no_wait: bool,
@@ -328,7 +331,15 @@ pub(crate) struct ApproveArgs {
     pub(crate) data: Option<String>,
 }
 
+const DENY_EXAMPLES: &str = "\
+Examples:
+  countersign deny eli_…
+  countersign deny exec_… --reason 'not on a Friday'          the caller reads why
+
+Nothing of it runs. A script gets an error with the code `denied`, which it may catch.";
+
 #[derive(Debug, Args)]
+#[command(after_help = DENY_EXAMPLES)]
 pub(crate) struct DenyArgs {
     /// The elicitation (eli_…), or its execution (exec_…) while it waits for only one
     pub(crate) id: String,
@@ -337,7 +348,15 @@ pub(crate) struct DenyArgs {
     pub(crate) reason: Option<String>,
 }
 
+const EXECUTIONS_EXAMPLES: &str = "\
+Examples:
+  countersign executions                                      the newest
+  countersign executions --status paused --status in_doubt    what needs somebody
+  countersign executions exec_…                               one, step by step
+  countersign executions exec_… --json                        with its whole journal";
+
 #[derive(Debug, Args)]
+#[command(after_help = EXECUTIONS_EXAMPLES)]
 pub(crate) struct ExecutionsArgs {
     /// Show this one, with its timeline
     pub(crate) id: Option<String>,
@@ -379,8 +398,15 @@ pub(crate) struct SettleArgs {
     pub(crate) reason: Option<String>,
 }
 
+const TOOLS_EXAMPLES: &str = "\
+Examples:
+  countersign tools                                           every tool of the server
+  countersign tools delete note                               those that have these words
+  countersign tools show notes.delete                         one, with its schemas
+  countersign --demo tools                                    where no server runs, with the demo tools";
+
 #[derive(Debug, Args)]
-#[command(args_conflicts_with_subcommands = true)]
+#[command(args_conflicts_with_subcommands = true, after_help = TOOLS_EXAMPLES)]
 pub(crate) struct ToolsArgs {
     /// Words to search for in paths, names and descriptions
     pub(crate) query: Vec<String>,
@@ -413,7 +439,13 @@ pub(crate) struct ShowArgs {
     pub(crate) types: bool,
 }
 
+const POLICY_EXAMPLES: &str = "\
+Examples:
+  countersign policy check countersign.toml
+  countersign policy explain bank.pay '{\"to\":\"ann\",\"amount\":101}'";
+
 #[derive(Debug, Subcommand)]
+#[command(after_help = POLICY_EXAMPLES)]
 pub(crate) enum PolicyCommand {
     /// Check a countersign.toml: settings, rules, and the rules' own examples
     Check {
@@ -436,7 +468,15 @@ pub(crate) struct ExplainArgs {
     pub(crate) session: String,
 }
 
+const AUDIT_EXAMPLES: &str = "\
+Examples:
+  countersign audit tail -n 50
+  countersign audit verify                                    follows the whole chain here; the server need not be believed
+  countersign audit export > audit.jsonl
+  countersign audit export --after 1200 >> audit.jsonl        what came since record 1200";
+
 #[derive(Debug, Subcommand)]
+#[command(after_help = AUDIT_EXAMPLES)]
 pub(crate) enum AuditCommand {
     /// Follow the whole chain of records and say whether it is unbroken
     Verify,

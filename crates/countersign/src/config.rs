@@ -61,6 +61,8 @@ pub(crate) struct Approvals {
     pub(crate) agent_may_decide: bool,
     /// Whether an accept in the agent's own client counts as the user's decision.
     pub(crate) client_elicitation: bool,
+    /// How long a remembered yes counts at most.
+    pub(crate) remember_for: Duration,
     /// How long what waits is kept in memory.
     pub(crate) park_after: Duration,
 }
@@ -73,6 +75,7 @@ impl Default for Approvals {
             remember: settings.remember,
             agent_may_decide: false,
             client_elicitation: true,
+            remember_for: settings.remember_for,
             park_after: settings.park_after,
         }
     }
@@ -109,8 +112,8 @@ impl Config {
 
     /// How the gateway is to behave.
     pub(crate) fn settings(&self) -> Settings {
-        let Approvals { expires, remember, park_after, .. } = self.approvals;
-        Settings { expires, remember, park_after, ..Settings::default() }
+        let Approvals { expires, remember, remember_for, park_after, .. } = self.approvals;
+        Settings { expires, remember, remember_for, park_after, ..Settings::default() }
     }
 
     fn assemble(
@@ -187,6 +190,9 @@ impl Config {
             "approvals.expires" => approvals.expires = parse_duration(text).map_err(|e| e.to_string())?,
             "approvals.park_after" => {
                 approvals.park_after = parse_duration(text).map_err(|e| e.to_string())?;
+            }
+            "approvals.remember_for" => {
+                approvals.remember_for = parse_duration(text).map_err(|e| e.to_string())?;
             }
             "approvals.remember" => approvals.remember = remember(text)?,
             "approvals.agent_may_decide" => approvals.agent_may_decide = truth(text)?,

@@ -14,6 +14,7 @@ use tokio::sync::OnceCell;
 
 use crate::client::Client;
 use crate::config::Environment;
+use crate::denials;
 use crate::exit::Problem;
 use crate::invocation::Invocation;
 use crate::local::Setup;
@@ -36,6 +37,8 @@ pub(crate) enum Purpose {
     Keep,
     /// Calls, decides or settles: the data folder, and what an earlier process left behind goes on.
     Act,
+    /// The same, for as long as a person stays; whatever calls meanwhile finds this server.
+    Share,
 }
 
 /// Where the server runs.
@@ -75,7 +78,11 @@ impl Ready {
         work: impl AsyncFnOnce(&Contact) -> anyhow::Result<T>,
     ) -> anyhow::Result<T> {
         let (screen, invocation) = (self.setup.screen, self.setup.invocation.clone());
-        let need = if purpose == Purpose::Act { Need::Act } else { Need::Look };
+        let need = match purpose {
+            Purpose::Catalog | Purpose::Look | Purpose::Keep => Need::Look,
+            Purpose::Act => Need::Act,
+            Purpose::Share => Need::Share,
+        };
         // Kept until the server is gone.
         let _without_a_trace = self.step_aside(purpose).await?;
         let reach = Reach::find(self.setup, &self.environment, need).await?;
@@ -94,7 +101,7 @@ impl Ready {
             Purpose::Catalog => true,
             // What is there and cannot be used is to be told of.
             Purpose::Look => !folder.exists(),
-            Purpose::Keep | Purpose::Act => false,
+            Purpose::Keep | Purpose::Act | Purpose::Share => false,
         };
         if !needs_no_data
             || self.environment.text("COUNTERSIGN_URL").is_some()
@@ -136,6 +143,14 @@ impl Contact {
     /// What people call those who act here.
     pub(crate) async fn names(&self) -> &Names {
         self.names.get_or_init(|| Names::known_to(&self.operator)).await
+    }
+
+    /// How exactly the same thing was denied before.
+    pub(crate) async fn denials(&self, elicitation: &str) -> Vec<String> {
+        match self.operator.elicitation(elicitation).await {
+            Ok(asked) => denials::of(&self.operator, self.names().await, &asked).await,
+            Err(_) => Vec::new(),
+        }
     }
 
     /// Whether the server certainly does not have a tool.

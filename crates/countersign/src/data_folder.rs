@@ -61,7 +61,7 @@ impl DataFolder {
 fn refused(error: &OpenError) -> Problem {
     match error {
         OpenError::InUse { .. } => Problem::new("data_folder_in_use", error.to_string())
-            .hint("One process at a time works on a data folder. If it waits at a terminal, answer there."),
+            .hint("It serves nobody else. If it waits at a terminal, answer there; `countersign serve` is for everybody."),
         OpenError::Folder { .. } | OpenError::ReadOnly { .. } => {
             Problem::new("data_folder_unusable", error.to_string())
                 .hint("Say where to keep data with --data-dir FOLDER.")

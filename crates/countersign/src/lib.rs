@@ -23,6 +23,7 @@ mod config;
 mod contact;
 mod data_folder;
 mod demo;
+mod denials;
 mod exit;
 mod invocation;
 mod key_files;

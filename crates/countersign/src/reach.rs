@@ -3,7 +3,7 @@
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
-use countersign_sdk::SecretString;
+use countersign_sdk::{ExposeSecret as _, SecretString};
 
 use crate::config::Environment;
 use crate::exit::Problem;
@@ -27,6 +27,8 @@ pub(crate) enum Need {
     Look,
     /// It calls, decides or settles.
     Act,
+    /// It stays, and others are to find the server meanwhile.
+    Share,
 }
 
 /// A server within reach, and what to show it.
@@ -62,6 +64,7 @@ impl Reach {
         let mode = match need {
             Need::Look => Mode::Look,
             Need::Act => Mode::Private,
+            Need::Share => Mode::Public,
         };
         Ok(Self::of(Serving::start(setup, ANYWHERE, mode).await?))
     }
@@ -96,7 +99,19 @@ pub(crate) async fn running(folder: &std::path::Path) -> Option<String> {
     crate::client::choose_tls();
     let client = reqwest::Client::builder().no_proxy().timeout(KNOCK).build().ok()?;
     let answer = client.get(format!("{}/healthz", notice.url)).send().await.ok()?;
-    answer.status().is_success().then_some(notice.url)
+    if !answer.status().is_success() {
+        return None;
+    }
+    // A server that was killed leaves its notice behind, and a stranger may listen at its address by now. One that runs
+    // in another container has no process here, and is known by knowing this folder's token.
+    let is_ours = notice.is_of_a_process() || knows_our_token(&client, &notice.url, folder).await;
+    is_ours.then_some(notice.url)
+}
+
+async fn knows_our_token(client: &reqwest::Client, url: &str, folder: &std::path::Path) -> bool {
+    let Ok(Some(token)) = read_token(folder, AGENT_TOKEN) else { return false };
+    let asked = client.get(format!("{url}/api/whoami")).bearer_auth(token.expose_secret()).send().await;
+    asked.is_ok_and(|answer| answer.status().is_success())
 }
 
 fn is_local(url: &str) -> bool {

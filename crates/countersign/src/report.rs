@@ -110,8 +110,8 @@ pub(crate) fn time_left(pending: &Pending) -> Option<std::time::Duration> {
     (now < end).then(|| now.until(end))
 }
 
-/// A question, whole: what a person decides by.
-pub(crate) fn question(pending: &Pending, paint: Paint) -> String {
+/// A question, whole: what a person decides by, and how it was denied before.
+pub(crate) fn question(pending: &Pending, denials: &[String], paint: Paint) -> String {
     let wants = match pending.kind {
         PendingKind::Approval => "asks for approval",
         PendingKind::Form => "asks for an answer",
@@ -123,8 +123,10 @@ pub(crate) fn question(pending: &Pending, paint: Paint) -> String {
         }
         _ => String::new(),
     };
+    let denials: String =
+        denials.iter().map(|denial| format!("  before    {}\n", paint.yellow(denial))).collect();
     format!(
-        "{} {wants}\n  message\n{}{form}  why       {}\n  arguments\n{}  expires   {left}\n",
+        "{} {wants}\n{denials}  message\n{}{form}  why       {}\n  arguments\n{}  expires   {left}\n",
         paint.bold(&shown::line(&pending.tool_path)),
         shown::block(&pending.message, "  ", paint),
         shown::line(&pending.because),
@@ -190,6 +192,14 @@ fn saying(comment: Option<&str>) -> String {
 pub(crate) fn ago(then: &str) -> String {
     match moment(then) {
         Some(then) => format!("{} ago", span(then.until(SystemClock.now()))),
+        None => shown::line(then),
+    }
+}
+
+/// `in 3 h 5 min`.
+pub(crate) fn left_until(then: &str) -> String {
+    match moment(then) {
+        Some(then) => format!("in {}", span(SystemClock.now().until(then))),
         None => shown::line(then),
     }
 }

@@ -62,6 +62,25 @@ impl Notice {
     pub(crate) fn read(folder: &Path) -> Option<Self> {
         serde_json::from_slice(&std::fs::read(folder.join(NOTICE)).ok()?).ok()
     }
+
+    /// Whether the process that wrote it still runs.
+    pub(crate) fn is_of_a_process(&self) -> bool {
+        #[cfg(target_os = "linux")]
+        {
+            // One that ended may wait a while for its parent to notice; it is gone all the same.
+            let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.pid)).unwrap_or_default();
+            let state = stat.rsplit_once(") ").and_then(|(_, rest)| rest.chars().next());
+            state.is_some_and(|state| !matches!(state, 'Z' | 'X'))
+        }
+        #[cfg(all(unix, not(target_os = "linux")))]
+        {
+            let pid = i32::try_from(self.pid).ok().and_then(rustix::process::Pid::from_raw);
+            // A process of somebody else's is one, too.
+            pid.is_some_and(|pid| rustix::process::test_kill_process(pid) != Err(rustix::io::Errno::SRCH))
+        }
+        #[cfg(not(unix))]
+        true
+    }
 }
 
 impl Serving {

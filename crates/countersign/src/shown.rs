@@ -67,6 +67,11 @@ pub(crate) fn text_rows(text: &str, width: usize) -> Vec<Row> {
     rows(&text, &warnings, width)
 }
 
+/// Text that was made visible already, in rows.
+pub(crate) fn plain_rows(text: &str, width: usize) -> Vec<Row> {
+    rows(text, &[], width)
+}
+
 /// A JSON value in rows, and what is odd about it.
 pub(crate) fn json_rows(value: &Value, width: usize) -> Vec<Row> {
     let (text, warnings) = json_text(value);

@@ -199,3 +199,16 @@ async fn a_secret_is_worth_nothing_once_its_token_is_revoked_and_is_stored_nowhe
     assert!(!kept.contains(secret));
     assert!(gateway.tokens().await.unwrap()[0].revoked_at.is_some());
 }
+
+#[tokio::test(start_paused = true)]
+async fn whoever_holds_a_revoked_token_makes_and_revokes_no_tokens_with_it() {
+    let gateway = World::new(1).start().await;
+    let (thief, stolen) = with_token(&gateway, "stolen", Role::Admin).await;
+    let (_, other) = with_token(&gateway, "other", Role::Agent).await;
+    gateway.revoke_token(stolen, None).await.unwrap();
+    // The thief was let in before, and asks only now.
+    let made = gateway.create_token("back door", Role::Admin, Some(&thief)).await;
+    assert_eq!(made.err().unwrap().code(), "token_revoked");
+    assert_eq!(gateway.revoke_token(other, Some(&thief)).await.unwrap_err().code(), "token_revoked");
+    assert_eq!(gateway.tokens().await.unwrap().iter().filter(|token| token.revoked_at.is_none()).count(), 1);
+}

@@ -178,3 +178,13 @@ async fn a_tool_cannot_collect_a_lasting_yes_for_another_under_its_own_words() {
     assert_eq!(gateway.grants(&session()).await.unwrap(), []);
     assert!(call(&gateway, "lab.destroy").await.paused().is_some());
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_yes_for_the_session_counts_half_a_day_and_no_longer() {
+    let gateway = World::new(1).start().await;
+    gateway.approved("lab.destroy", note()).await;
+    tokio::time::sleep(Duration::from_secs(12 * 60 * 60 - 1)).await;
+    assert!(call(&gateway, "lab.destroy").await.success());
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert!(call(&gateway, "lab.destroy").await.paused().is_some());
+}

@@ -43,9 +43,10 @@ impl Places {
                 return Err(Refusal::forbidden("foreign_origin", detail));
             }
         }
-        if headers.get("sec-fetch-site").is_some_and(|site| site == "cross-site")
-            && !headers.contains_key(header::ORIGIN)
-        {
+        // A link that is clicked elsewhere shows a page here, and changes nothing; everything else of theirs is refused.
+        let is = |name: &str, value: &str| headers.get(name).is_some_and(|it| it == value);
+        let clicked = is("sec-fetch-mode", "navigate") && is("sec-fetch-dest", "document");
+        if is("sec-fetch-site", "cross-site") && !clicked && !headers.contains_key(header::ORIGIN) {
             return Err(Refusal::forbidden("foreign_origin", "another site's page may not call this server"));
         }
         Ok(())
@@ -129,6 +130,23 @@ mod tests {
             "",
         ] {
             assert!(!check("127.0.0.1:7420", foreign, None), "{foreign}");
+        }
+    }
+
+    #[test]
+    fn a_link_on_another_site_may_be_clicked_and_nothing_else_comes_from_there() {
+        let places = Places::new("127.0.0.1:7420".parse().unwrap(), &[], &[]);
+        let check = |mode: &'static str, dest: &'static str| {
+            let mut headers = HeaderMap::new();
+            headers.insert(header::HOST, HeaderValue::from_static("127.0.0.1:7420"));
+            headers.insert("sec-fetch-site", HeaderValue::from_static("cross-site"));
+            headers.insert("sec-fetch-mode", HeaderValue::from_static(mode));
+            headers.insert("sec-fetch-dest", HeaderValue::from_static(dest));
+            places.check(&headers).is_ok()
+        };
+        assert!(check("navigate", "document"));
+        for (mode, dest) in [("no-cors", "image"), ("navigate", "iframe"), ("cors", "empty")] {
+            assert!(!check(mode, dest), "{mode} {dest}");
         }
     }
 

@@ -40,8 +40,9 @@ struct Claim<'a> {
 
 impl Claims {
     fn claim(&self, id: ElicitationId) -> Option<Claim<'_>> {
-        let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
-        taken.insert(id).then_some(Claim { claims: self, id })
+        let is_first = self.taken.lock().unwrap_or_else(PoisonError::into_inner).insert(id);
+        // Made only where it holds: a claim that is dropped gives the question up.
+        is_first.then(|| Claim { claims: self, id })
     }
 }
 
@@ -166,4 +167,21 @@ fn used(state: &State) -> ErrorData {
         format!("the requestState was used already; call resume with execution_id {}", state.execution);
     let data = json!({ "code": "request_state_used", "executionId": state.execution });
     ErrorData::invalid_params(message, Some(data))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_question_is_answered_by_one_retry_at_a_time() {
+        let claims = Claims::default();
+        let (one, other) = (ElicitationId::from_random([1; 16]), ElicitationId::from_random([2; 16]));
+        let claim = claims.claim(one);
+        assert!(claim.is_some());
+        assert!(claims.claim(one).is_none(), "it is being answered");
+        assert!(claims.claim(other).is_some());
+        drop(claim);
+        assert!(claims.claim(one).is_some(), "whoever comes later reads what was decided");
+    }
 }

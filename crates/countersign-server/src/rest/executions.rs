@@ -22,7 +22,7 @@ use super::own;
 use super::pages::Part;
 use crate::access::Proof;
 use crate::refusal::Refusal;
-use crate::session::own_session;
+use crate::session::{OWN_SESSION, own_session};
 use crate::shared::Shared;
 use crate::{trace, wire};
 
@@ -174,9 +174,18 @@ pub(super) async fn resume(
         true => Answer::Approve { remember: None, data: request.data },
         false => Answer::Deny,
     };
+    let target = match &request.elicitation_id {
+        None => Target::Execution(id),
+        Some(seen) => {
+            let row = own::elicitation(&shared, &caller, seen).await?;
+            if row.execution != id {
+                return Err(Refusal::not_found("there is no such elicitation of this execution"));
+            }
+            Target::Elicitation(row.elicitation.id)
+        }
+    };
     let channel = channel(&proof, &headers).to_owned();
-    let decide =
-        Decide { target: Target::Execution(id), by: caller, channel, answer: answer_given, comment: None };
+    let decide = Decide { target, by: caller, channel, answer: answer_given, comment: None };
     shared.gateway.decide(decide).await?;
     let result = tokio::select! {
         waited = shared.gateway.wait(id, Patience::UntilPausedWithin(shared.limits.wait)) => waited?,
@@ -273,6 +282,10 @@ async fn session(shared: &Shared, caller: &Caller, id: Option<&str>) -> Result<S
     let Some(id) = id else { return Ok(own_session(&shared.gateway, caller).await?) };
     let id = SessionId::parse(id)
         .map_err(|error| Refusal::new(422, "bad_session", format!("`sessionId`: {error}")))?;
+    if id.as_str().starts_with(OWN_SESSION) && id != own_session(&shared.gateway, caller).await? {
+        // Somebody else's, or made to look like it.
+        return Err(Refusal::new(404, "session_not_found", "there is no such session of yours"));
+    }
     Ok(shared.gateway.open_session(caller, CLIENT, Some(id)).await?)
 }
 

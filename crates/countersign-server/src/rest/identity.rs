@@ -70,7 +70,7 @@ pub(super) async fn create_token(
         "service" => Role::Service,
         _ => return Err(Refusal::new(422, "bad_role", "`role` is agent, approver, admin or service")),
     };
-    let minted = shared.gateway.create_token(&request.name, role, Some(caller.principal.id)).await?;
+    let minted = shared.gateway.create_token(&request.name, role, Some(&caller)).await?;
     let created =
         wire::CreatedToken { token: (&minted.row).into(), secret: minted.secret.expose_secret().to_owned() };
     Ok((StatusCode::CREATED, Json(created)))
@@ -93,7 +93,7 @@ pub(super) async fn revoke_token(
     if !shared.gateway.tokens().await?.iter().any(|token| token.id == id) {
         return Err(missing());
     }
-    shared.gateway.revoke_token(id, Some(caller.principal.id)).await?;
+    shared.gateway.revoke_token(id, Some(&caller)).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 

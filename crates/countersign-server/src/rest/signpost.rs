@@ -37,14 +37,15 @@ fn page(inside: &str) -> Response {
     response
 }
 
-/// No frame around it, nothing loaded, nothing kept, no address handed on.
+/// No frame around it, nothing loaded, nothing kept, no address handed on to others. (With no referrer at all, a browser would
+/// call the origin of this page's own form `null`, and be refused.)
 pub(super) fn guarded(response: &mut Response) {
     for (name, value) in [
         (
             "content-security-policy",
             "default-src 'none'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'",
         ),
-        ("referrer-policy", "no-referrer"),
+        ("referrer-policy", "same-origin"),
         ("x-content-type-options", "nosniff"),
         ("cache-control", "no-store"),
     ] {

@@ -75,6 +75,10 @@ pub struct ResolveRequest {
 pub struct ResumeRequest {
     /// Yes or no.
     pub approved: bool,
+    /// The question that was seen. Give it where an execution may ask more than once: a request that is repeated because its
+    /// answer was lost then decides nothing but that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub elicitation_id: Option<String>,
     /// The fields of a form.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub data: Option<Value>,

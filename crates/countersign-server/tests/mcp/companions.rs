@@ -1,5 +1,6 @@
 //! A companion beside the gateway: what it may be, and what it cannot take over.
 
+use axum::http::request::Parts;
 use countersign_sdk::{Ctx, Plugin, Tool, ToolError};
 use countersign_server::Links;
 use countersign_server::mcp::{self, Companion, CompanionError, MountError, Options};
@@ -29,9 +30,13 @@ impl ServerHandler for Parrot {
     async fn call_tool(
         &self,
         params: CallToolRequestParams,
-        _: RequestContext<RoleServer>,
+        context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
-        Ok(CallToolResult::success(vec![ContentBlock::text(format!("parrot: {}", params.name))]).into())
+        let said = match &*params.name {
+            "headers" => format!("{:?}", context.extensions.get::<Parts>().unwrap().headers),
+            name => format!("parrot: {name}"),
+        };
+        Ok(CallToolResult::success(vec![ContentBlock::text(said)]).into())
     }
 }
 
@@ -71,6 +76,19 @@ async fn a_companion_answers_its_own_tools_and_adds_its_capabilities() {
     }
     let found = house.client(Era::July2026).await.ask("server/discover", json!({})).await;
     assert!(found["result"]["capabilities"]["prompts"].is_object());
+}
+
+/// A26: what proves who calls goes no further than the door.
+#[tokio::test]
+async fn no_credential_reaches_a_companion() {
+    let house =
+        House::with(|o| o.companion = Some(Companion::new(Parrot, vec![tool("headers", reads())]))).await;
+    let key = house.key(countersign_sdk::Role::Agent).await;
+    for era in Era::ALL {
+        let heard = house.client_of(&key, era).await.call("headers", json!({})).await;
+        assert!(text(&heard).contains("mcp-protocol-version"), "{heard}");
+        assert!(!text(&heard).contains(&key.secret) && !text(&heard).contains("authorization"), "{heard}");
+    }
 }
 
 #[tokio::test]

@@ -64,7 +64,7 @@ async fn a_state_counts_once() {
     assert_eq!(house.effects(), ["x"]);
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn of_many_retries_at_once_one_counts() {
     let house = House::open().await;
     let client = house.client(Era::July2026).await;
@@ -220,6 +220,8 @@ async fn a_connection_that_goes_away_cancels_nothing_and_approves_nothing() {
     let client = house.client_that(&key, Era::July2026, json!({})).await;
     let call = client.call("lab__destroy", what("x"));
     assert!(tokio::time::timeout(std::time::Duration::from_millis(300), call).await.is_err());
+    // Long enough for the server to see that nobody reads any more.
+    tokio::time::sleep(std::time::Duration::from_millis(300)).await;
     let row = house.only_question().await;
     assert!(row.decision.is_none());
     house.ann_says(row.elicitation.id, yes()).await;

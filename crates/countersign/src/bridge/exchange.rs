@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use futures_util::StreamExt as _;
 use reqwest::StatusCode;
-use reqwest::header::HeaderValue;
+use reqwest::header::{HeaderMap, HeaderValue};
 
 use super::Bridge;
 use super::failure::Failure;
 use super::http::{self, Answer, Events, SESSION_ID};
-use super::message::{FromServer, Id, Message, execution_named, from_server};
+use super::message::{FromServer, Id, Kind, Message, execution_named, from_server};
 use super::session::{Beginning, Head};
 
 /// For how long a server that is gone is waited for.
@@ -65,7 +65,8 @@ impl Bridge {
         loop {
             let place = self.upstream.place().await?;
             let head = self.head_for(message);
-            let response = match self.http.post(&place, &head, message).send().await {
+            let sending = self.http.post(&place, &head, message).headers(self.mirrored(message));
+            let response = match sending.send().await {
                 Ok(response) => response,
                 Err(error) if error.is_connect() => {
                     // It never got in, so it can be sent again.
@@ -80,7 +81,11 @@ impl Bridge {
                 }
             };
             let session_id = response.headers().get(SESSION_ID).cloned();
-            match http::answer(response, &head).await? {
+            let answer = match http::answer(response, &head).await {
+                Err(Failure::Unauthorised(_)) if self.upstream.moved_from(&place).await => continue,
+                answer => answer?,
+            };
+            match answer {
                 Answer::SessionGone => self.reinitialise(head.generation).await?,
                 Answer::Broken => self.again(message, &mut patience, Trail::default()).await?,
                 Answer::Json { text, status } => {
@@ -123,7 +128,7 @@ impl Bridge {
     ) -> Result<(), Failure> {
         match from_server(&text) {
             Some(FromServer::Answer { id: answered, version }) if answered == *id => {
-                self.begin_if_initialize(message, id, version, session_id);
+                self.learn(message, id, version, session_id, &text);
                 self.out.say(text).await;
                 Ok(())
             }
@@ -174,7 +179,7 @@ impl Bridge {
             let Some(text) = event.data.filter(|data| !data.is_empty()) else { continue };
             match from_server(&text) {
                 Some(FromServer::Answer { id: answered, version }) if answered == *id => {
-                    self.begin_if_initialize(message, id, version, session_id);
+                    self.learn(message, id, version, session_id, &text);
                     self.out.say(text).await;
                     let _ = tokio::time::timeout(LAST_BYTES, events.next()).await;
                     return End::Answered;
@@ -212,17 +217,34 @@ impl Bridge {
         }
     }
 
-    fn begin_if_initialize(
+    /// Headers that repeat what is in the message.
+    fn mirrored(&self, message: &Message) -> HeaderMap {
+        match &message.kind {
+            Kind::Request { method, name: Some(name), .. }
+                if method == "tools/call" && message.version.is_some() =>
+            {
+                self.mirrors.of_call(name, &message.text)
+            }
+            _ => HeaderMap::new(),
+        }
+    }
+
+    /// Takes from an answer what later messages need.
+    fn learn(
         &self,
         message: &Message,
         id: &Id,
         version: Option<String>,
         session_id: Option<HeaderValue>,
+        answer: &str,
     ) {
         // An answer without a revision is an error, and begins nothing.
         if message.is_initialize() && version.is_some() {
             let beginning = Beginning { text: message.text.clone(), id: id.clone(), version };
             self.session.begin(beginning, session_id);
+        }
+        if matches!(&message.kind, Kind::Request { method, .. } if method == "tools/list") {
+            self.mirrors.learn(answer);
         }
     }
 }

@@ -23,6 +23,9 @@ const START_WITHIN: Duration = Duration::from_secs(30);
 const LOOK_EVERY: Duration = Duration::from_millis(25);
 /// What the server says.
 const LOG: &str = "serve.log";
+/// What it said before, once that became too much.
+const OLD_LOG: &str = "serve.log.old";
+const MAX_LOG_BYTES: u64 = 1024 * 1024;
 /// Held by whoever starts a server.
 const LOCK: &str = "serve.lock";
 /// How much of the log is shown where it did not start.
@@ -51,8 +54,7 @@ impl LocalServer {
         if let Some(place) = self.found().await? {
             return Ok(place);
         }
-        fs::create_dir_all(&self.folder)
-            .with_context(|| format!("{} cannot be made", self.folder.display()))?;
+        self.make_folder()?;
         let _starting = self.lock().await?;
         if let Some(place) = self.found().await? {
             return Ok(place);
@@ -117,11 +119,21 @@ impl LocalServer {
 
     #[expect(clippy::disallowed_methods, reason = "the bridge starts the server that it bridges to")]
     fn spawn(&self, extra: &[&str]) -> anyhow::Result<Child> {
+        self.turn_log_over();
         let log = self.open(LOG)?;
         let mut command = Command::new(crate::local::this_program()?);
         command.args(&self.words).args(extra).current_dir("/").stdin(Stdio::null());
         command.stdout(log.try_clone()?).stderr(log);
         command.spawn().context("this program cannot be started a second time, as the server")
+    }
+
+    /// The folder holds tokens, so it is its owner's alone from the beginning.
+    fn make_folder(&self) -> anyhow::Result<()> {
+        let mut builder = fs::DirBuilder::new();
+        builder.recursive(true);
+        #[cfg(unix)]
+        std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+        builder.create(&self.folder).with_context(|| format!("{} cannot be made", self.folder.display()))
     }
 
     fn open(&self, name: &str) -> anyhow::Result<File> {
@@ -131,6 +143,16 @@ impl LocalServer {
         #[cfg(unix)]
         std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
         options.open(&path).with_context(|| format!("{} cannot be written", path.display()))
+    }
+
+    /// What was said long ago goes when there is much of it.
+    fn turn_log_over(&self) {
+        let log = self.folder.join(LOG);
+        if fs::metadata(&log).is_ok_and(|log| log.len() > MAX_LOG_BYTES)
+            && let Err(error) = fs::rename(&log, self.folder.join(OLD_LOG))
+        {
+            tracing::debug!(%error, "the log cannot be turned over");
+        }
     }
 
     fn last_words(&self) -> String {

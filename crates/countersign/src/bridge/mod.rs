@@ -15,6 +15,7 @@ mod lines;
 mod local_server;
 mod mending;
 mod message;
+mod mirrors;
 mod session;
 mod upstream;
 
@@ -29,6 +30,7 @@ use failure::Failure;
 use http::{Distance, Http};
 use lines::{Line, MAX_LINE, Outlet, Unusable};
 use message::{Id, Kind, Message, NoMessage};
+use mirrors::Mirrors;
 use session::Session;
 
 pub(crate) use http::Place;
@@ -49,6 +51,7 @@ struct Bridge {
     upstream: Upstream,
     http: Http,
     session: Session,
+    mirrors: Mirrors,
     out: Outlet,
     in_flight: Mutex<HashMap<Id, Flight>>,
 }
@@ -79,6 +82,7 @@ pub(crate) async fn run(
         upstream,
         http: Http::new(distance)?,
         session: Session::default(),
+        mirrors: Mirrors::default(),
         out: out.clone(),
         in_flight: Mutex::default(),
     });

@@ -67,6 +67,12 @@ impl Upstream {
         }
     }
 
+    /// Whether it is somewhere else by now: another server may listen where it was, and that one takes no token of ours.
+    pub(super) async fn moved_from(&self, place: &Arc<Place>) -> bool {
+        self.lost(place);
+        self.place().await.is_ok_and(|found| found != *place)
+    }
+
     /// It is not there any more: the next one looks anew.
     pub(super) fn lost(&self, place: &Arc<Place>) {
         let mut known = self.slot();

@@ -108,3 +108,55 @@ fn refused(problem: wire::Problem) -> Problem {
         ..Problem::new(problem.code, problem.detail)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use axum::Router;
+    use axum::http::StatusCode;
+    use axum::routing::get;
+
+    use super::*;
+
+    /// What a client makes of this answer.
+    async fn answered(status: u16, body: &'static str) -> Problem {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let status = StatusCode::from_u16(status).unwrap();
+        let router = Router::new().route("/api/whoami", get(async move || (status, body)));
+        let serving = tokio::spawn(async move { axum::serve(listener, router).await });
+        let problem = Client::new(&url, "canary").unwrap().whoami().await.unwrap_err();
+        serving.abort();
+        assert!(!format!("{problem:?}").contains("canary"), "no error shows the token: {problem:?}");
+        problem
+    }
+
+    #[tokio::test]
+    async fn the_servers_own_words_and_code_come_through() {
+        let problem = answered(
+            410,
+            r#"{"type":"urn:countersign:expired","title":"Gone","status":410,"code":"expired","detail":"too late","extra":1}"#,
+        )
+        .await;
+        assert_eq!((problem.code.as_ref(), problem.message.as_str()), ("expired", "too late"));
+        assert_eq!(problem.exit, Exit::Refused);
+        assert_eq!(problem.more["extra"], 1);
+    }
+
+    #[tokio::test]
+    async fn somebody_who_is_not_our_server_is_told_apart() {
+        for (status, body) in [(502, "<html>Bad\nGateway"), (404, ""), (302, ""), (200, "hello"), (200, "{}")]
+        {
+            let problem = answered(status, body).await;
+            assert_eq!(problem.code, "unknown_answer", "{status} {body}");
+            assert!(problem.hint.is_some() && !problem.message.contains('\n'), "{problem:?}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_wrong_token_says_what_to_set() {
+        let body =
+            r#"{"type":"x","title":"Unauthorized","status":401,"code":"unauthenticated","detail":"unknown"}"#;
+        let problem = answered(401, body).await;
+        assert!(problem.hint.unwrap().contains("COUNTERSIGN_TOKEN"));
+    }
+}

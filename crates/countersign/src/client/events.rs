@@ -119,3 +119,53 @@ fn news(event: Sse) -> Option<News> {
     let happened = serde_json::from_str(event.data.as_deref()?).ok()?;
     Some(News { name: event.event?, happened })
 }
+
+#[cfg(test)]
+mod tests {
+    use axum::Router;
+    use axum::http::HeaderMap;
+    use axum::routing::get;
+
+    use super::*;
+
+    fn event(id: u32) -> String {
+        let data =
+            format!(r#"{{"executionId":"exec_{id}","at":"2026-11-16T00:00:00.000Z","status":"running"}}"#);
+        format!(": a comment\n\nid: {id}\nevent: call.started\ndata: {data}\n\n")
+    }
+
+    /// Tells of two events at a time, then hangs up.
+    async fn two_at_a_time(headers: HeaderMap) -> String {
+        let last = headers.get("last-event-id").map(|id| id.to_str().unwrap().parse::<u32>().unwrap());
+        let last = last.unwrap_or_default();
+        event(last + 1) + &event(last + 2)
+    }
+
+    #[tokio::test]
+    async fn a_stream_that_breaks_goes_on_after_the_last_event_that_was_heard() {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let router = Router::new().route("/api/events", get(two_at_a_time));
+        let serving = tokio::spawn(async move { axum::serve(listener, router).await });
+        let mut events = Client::new(&url, "t").unwrap().events();
+        let (mut heard, mut connected, mut lost) = (Vec::new(), 0, 0);
+        while heard.len() < 5 {
+            match events.next().await {
+                Heard::Connected => connected += 1,
+                Heard::News(news) => heard.push(news.happened.execution_id),
+                Heard::Lost(_) => lost += 1,
+            }
+        }
+        serving.abort();
+        assert_eq!(heard, ["exec_1", "exec_2", "exec_3", "exec_4", "exec_5"]);
+        assert_eq!((connected, lost), (3, 2), "whoever listens is told");
+    }
+
+    #[tokio::test]
+    async fn a_server_that_is_away_is_tried_again_and_again() {
+        let mut events = Client::new("http://127.0.0.1:1", "t").unwrap().events();
+        for _ in 0..3 {
+            assert!(matches!(events.next().await, Heard::Lost(_)));
+        }
+    }
+}

@@ -116,6 +116,17 @@ impl Client {
         self.json(self.request(Method::GET, &["api", "elicitation"], &query)?).await
     }
 
+    /// Questions about exactly the same thing, open or decided, oldest first.
+    pub(crate) async fn elicitations_about(
+        &self,
+        digest: &str,
+        part: &Part,
+    ) -> Result<List<Elicitation>, Problem> {
+        let mut query = part.query();
+        query.push(("digest", digest.to_owned()));
+        self.json(self.request(Method::GET, &["api", "elicitation"], &query)?).await
+    }
+
     /// One question, open or decided.
     pub(crate) async fn elicitation(&self, id: &str) -> Result<Elicitation, Problem> {
         self.json(self.request(Method::GET, &["api", "elicitation", id], &[])?).await

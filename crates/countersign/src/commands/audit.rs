@@ -78,7 +78,7 @@ async fn tail(client: &Client, number: u64, names: &Names, screen: Screen) -> an
         let entry = record.parse()?;
         table.row([
             record.seq.to_string().into(),
-            entry.at.to_string().into(),
+            to_the_second(&entry.at.to_string()).into(),
             shown::line(&entry.what).into(),
             entry.by.map_or_else(|| "gateway".to_owned(), |by| names.of(by.as_str())).into(),
             entry.execution.map(|id| id.to_string()).unwrap_or_default().into(),
@@ -136,6 +136,11 @@ async fn last_seq(client: &Client) -> Result<u64, Problem> {
         if client.audit(middle - 1, 1).await?.is_empty() { high = middle } else { low = middle }
     }
     Ok(low)
+}
+
+/// A moment without its fraction: a line has little room, and the export has it whole.
+fn to_the_second(moment: &str) -> String {
+    moment.split('.').next().unwrap_or(moment).replace('T', " ")
 }
 
 fn record_json(record: &AuditRecord) -> anyhow::Result<Value> {

@@ -17,7 +17,7 @@ pub(super) async fn run(ready: Ready, args: CallArgs) -> anyhow::Result<Exit> {
     let request = ExecuteRequest {
         tool: Some(args.path.clone()),
         args: Some(input),
-        session_id: Some(session(&args.session)?),
+        session_id: own_or_named(args.session.as_deref(), &ready)?,
         ..ExecuteRequest::default()
     };
     ready
@@ -35,6 +35,19 @@ pub(super) async fn run(ready: Ready, args: CallArgs) -> anyhow::Result<Exit> {
             report::result(&result, contact.screen, &contact.invocation)
         })
         .await
+}
+
+/// The session of whoever calls from this machine without a token of their own.
+const LOCAL_SESSION: &str = "ses_local";
+
+/// The session that was named; else this machine's, else the one that belongs to the caller's own token, which needs no
+/// name.
+pub(super) fn own_or_named(named: Option<&str>, ready: &Ready) -> Result<Option<String>, Problem> {
+    match named {
+        Some(id) => session(id).map(Some),
+        None if ready.environment.text("COUNTERSIGN_TOKEN").is_some() => Ok(None),
+        None => Ok(Some(LOCAL_SESSION.to_owned())),
+    }
 }
 
 /// A session's id from the command line.

@@ -33,7 +33,7 @@ pub(super) async fn approve(ready: Ready, args: ApproveArgs) -> anyhow::Result<E
             let asked = decidable(contact, &args.id).await?;
             rules.check(&asked, contact).await?;
             if data.is_none() && contact.screen.can_ask() {
-                match filled(&asked, contact.screen).await {
+                match filled(&asked, contact).await {
                     Filled::NoForm => {}
                     Filled::With(given) => data = Some(given),
                     Filled::Left => return Ok(left(contact.screen)),
@@ -156,13 +156,15 @@ enum Filled {
     Left,
 }
 
-async fn filled(asked: &Elicitation, screen: Screen) -> Filled {
+async fn filled(asked: &Elicitation, contact: &Contact) -> Filled {
+    let screen = contact.screen;
     let pending = &asked.question;
     if asked.decision.is_some() || report::authorises(pending) {
         return Filled::NoForm;
     }
     let Some(Ok(schema)) = pending.schema.as_ref().map(FormSchema::new) else { return Filled::NoForm };
-    screen.note(&report::question(pending, screen.err));
+    let denials = contact.denials(&pending.elicitation_id).await;
+    screen.note(&report::question(pending, &denials, screen.err));
     match terminal::fill(&schema, screen).await {
         Some(data) => Filled::With(data),
         None => Filled::Left,
@@ -186,8 +188,8 @@ fn announce(receipt: &ElicitationResponse, asked: &Elicitation, answer: &Resolve
     if answer.approved && pending.kind == PendingKind::Approval && remembered {
         let (tool, session) = (shown::line(&pending.tool_path), shown::line(&asked.session_id));
         screen.note(&format!(
-            "Later calls of {tool} in {session} run without asking. (--remember call approves one call only; another \
-             --session asks anew.)"
+            "Later calls of {tool} in {session} run without asking; `grants list` says for how long. (--remember \
+             call approves one call only; another --session asks anew.)"
         ));
     }
 }

@@ -10,7 +10,7 @@ use crate::contact::Contact;
 use crate::exit::Exit;
 use crate::local::Setup;
 use crate::reach::{LONG_WAIT, Reach};
-use crate::screen::Screen;
+use crate::screen::{Audience, Screen};
 use crate::serving::{Mode, Serving};
 use crate::{shown, terminal};
 
@@ -44,6 +44,12 @@ pub(super) async fn run(setup: Setup) -> anyhow::Result<Exit> {
     let (screen, invocation, listen) = (setup.screen, setup.invocation.clone(), setup.config.listen);
     let serving = Serving::start(setup, free(listen).await, Mode::Public).await?;
     serve::tell(&serving, screen).await?;
+    if screen.audience == Audience::Program
+        && let Some(link) = serving.login_link().await?
+    {
+        // The demo promises its link to whoever runs it, also where that is a program.
+        screen.note(&format!("  console  {}", link.url));
+    }
     let reach = Reach::of(serving);
     let contact = Contact::of(&reach, screen, invocation)?;
     let story = async {

@@ -71,13 +71,19 @@ pub(super) async fn run(given: Given) -> anyhow::Result<Exit> {
         Err(errors) => bad_configuration(&errors, &mut findings),
         Ok(setup) => {
             configuration(&setup.config, &mut findings);
-            tools(&setup.plugins, &mut findings).await?;
             data_folder(&setup.config.data_dir, &mut findings);
-            server(Ready { setup, environment: given.environment }, &mut findings).await;
+            let ready = Ready { setup, environment: given.environment };
+            let serves = which_server(&ready, &mut findings).await;
+            if serves == Serves::Here {
+                tools(&ready.setup.plugins, &mut findings).await?;
+            }
+            if serves == Serves::Elsewhere || ready.setup.config.data_dir.join(DATABASE).exists() {
+                ask(ready, &mut findings).await;
+            }
         }
     }
-    let install = given.invocation.command("mcp install claude-code|cursor|vscode|codex");
-    findings.good("MCP clients", format!("`{install}` shows how to connect one"));
+    let install = given.invocation.command("mcp install --help");
+    findings.good("MCP clients", format!("how to connect one: `{install}`"));
     print(&findings, screen)?;
     let bad = findings.0.iter().any(|finding| finding.health == Health::Bad);
     Ok(if bad { Exit::Failed } else { Exit::Done })
@@ -222,14 +228,13 @@ fn schema_version(file: &Path) -> Option<i64> {
     connection.pragma_query_value(None, "user_version", |row| row.get(0)).ok()
 }
 
-/// The server that commands talk to, and what it says of what it keeps.
-async fn server(ready: Ready, findings: &mut Findings) {
-    let folder = ready.setup.config.data_dir.clone();
-    let named = ready.environment.text("COUNTERSIGN_URL").map(std::borrow::Cow::into_owned);
-    match (&named, reach::running(&folder).await) {
+/// The server that commands talk to.
+async fn which_server(ready: &Ready, findings: &mut Findings) -> Serves {
+    let folder = &ready.setup.config.data_dir;
+    match (ready.environment.text("COUNTERSIGN_URL"), reach::running(folder).await) {
         (Some(url), _) => findings.good("server", format!("{url}, as COUNTERSIGN_URL says")),
         (None, Some(url)) => {
-            let version = Notice::read(&folder).map(|notice| notice.version).unwrap_or_default();
+            let version = Notice::read(folder).map(|notice| notice.version).unwrap_or_default();
             findings.good("server", format!("{url} runs for this data folder, countersign {version}"));
             if version != env!("CARGO_PKG_VERSION") {
                 findings.odd("server", "it has another version than this program", "Start it again.");
@@ -237,11 +242,14 @@ async fn server(ready: Ready, findings: &mut Findings) {
         }
         (None, None) => {
             findings.good("server", "none runs for this data folder; commands serve themselves meanwhile");
-            if !folder.join(DATABASE).exists() {
-                return;
-            }
+            return Serves::Here;
         }
     }
+    Serves::Elsewhere
+}
+
+/// What the server says of what it keeps.
+async fn ask(ready: Ready, findings: &mut Findings) {
     let here = ready.setup.paths();
     let mut seen = Findings::default();
     let asked =
@@ -261,7 +269,7 @@ fn unusable(error: &anyhow::Error, findings: &mut Findings) {
                     findings.odd("lock", problem.message.clone(), "Executions and audit were not looked at.");
                 }
                 UNREACHABLE | "unauthenticated" | "no_token" => {
-                    findings.bad("server", problem.message.clone(), hint)
+                    findings.bad("server", problem.message.clone(), hint);
                 }
                 _ => findings.bad("store", problem.message.clone(), hint),
             }
@@ -276,7 +284,9 @@ async fn state(contact: &Contact, here: &[String], findings: &mut Findings) -> R
         let ready = client.probe("readyz").await?;
         let who = client.whoami().await?;
         let roles = who.roles.join(", ");
-        findings.good("server", format!("{}; you are {} ({roles})", ready.trim(), who.principal));
+        let name = contact.names().await.of(&who.principal);
+        findings.good("server", format!("{}; you are {name} with the role {roles}", ready.trim()));
+        findings.good("tools", format!("the server has {}", client.tools("").await?.items.len()));
     }
     waiting(contact, findings).await?;
     for item in in_status(contact, Status::InDoubt).await? {
@@ -306,7 +316,7 @@ async fn waiting(contact: &Contact, findings: &mut Findings) -> Result<(), Probl
     match number {
         0 => findings.good("inbox", "empty"),
         number => {
-            findings.good("inbox", format!("{number} waiting: `{}`", contact.invocation.command("inbox")))
+            findings.good("inbox", format!("{number} waiting: `{}`", contact.invocation.command("inbox")));
         }
     }
     Ok(())

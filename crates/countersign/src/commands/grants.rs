@@ -54,7 +54,7 @@ fn table(grants: &[Grant], names: &Names, screen: Screen) -> Table {
             tools.into(),
             report::ago(&grant.given_at).into(),
             names.of(&grant.by).into(),
-            grant.expires_at.as_deref().map_or_else(|| "never".to_owned(), shown::line).into(),
+            grant.expires_at.as_deref().map_or_else(|| "never".to_owned(), report::left_until).into(),
             grant.uses_left.map_or_else(|| "any".to_owned(), |uses| uses.to_string()).into(),
         ]);
     }

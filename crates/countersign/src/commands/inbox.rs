@@ -16,7 +16,7 @@ pub(super) async fn run(ready: Ready, args: InboxArgs) -> anyhow::Result<Exit> {
                 .hint("Leave --watch out; `--json` is for programs.")
                 .into());
         }
-        return ready.with_server(Purpose::Act, async |contact| crate::watch::run(contact).await).await;
+        return ready.with_server(Purpose::Share, async |contact| crate::watch::run(contact).await).await;
     }
     ready.with_server(Purpose::Look, async |contact| look(contact).await).await
 }
@@ -61,6 +61,7 @@ async fn entry(asked: &Elicitation, paint: Paint, contact: &Contact) -> String {
         let rest = format!("{verb} {id}");
         if demo { contact.invocation.command_with_demo(&rest) } else { contact.invocation.command(&rest) }
     };
+    let denials = crate::denials::of(&contact.operator, contact.names().await, asked).await;
     let data = if report::authorises(pending) { "" } else { " --data '{…}'" };
     format!(
         "{}  asked {} by {} in {}\n{}  approve   {}{data}\n  deny      {}\n\n",
@@ -68,7 +69,7 @@ async fn entry(asked: &Elicitation, paint: Paint, contact: &Contact) -> String {
         report::ago(&pending.asked_at),
         contact.names().await.of(&asked.requester),
         crate::shown::line(&asked.session_id),
-        report::question(pending, paint),
+        report::question(pending, &denials, paint),
         command("approve"),
         command("deny"),
     )

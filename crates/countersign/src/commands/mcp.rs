@@ -5,6 +5,7 @@ mod install;
 mod merge;
 
 use std::ffi::OsString;
+use std::io::IsTerminal as _;
 use std::path::Path;
 
 use anyhow::Context as _;
@@ -82,6 +83,12 @@ async fn pipe(setup: &Setup, connect: Option<String>, environment: &Environment)
             Upstream::local(LocalServer { folder, words, token })
         }
     };
+    if std::io::stdin().is_terminal() {
+        let install = setup.invocation.command("mcp install claude-code");
+        setup.screen.note(&format!(
+            "This speaks MCP, and a client starts it. How to tell a client: `{install}`. Ctrl-D ends it."
+        ));
+    }
     bridge::run(upstream, std::io::BufReader::new(std::io::stdin()), std::io::stdout()).await?;
     Ok(Exit::Done)
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use countersign_server::wire::{ExecuteRequest, ExecutionResult, Status};
 
-use super::call::{of_session, session};
+use super::call::{of_session, own_or_named};
 use super::input::{self, Place};
 use crate::args::RunArgs;
 use crate::contact::{Contact, Purpose, Ready};
@@ -22,7 +22,7 @@ pub(super) async fn run(ready: Ready, args: RunArgs) -> anyhow::Result<Exit> {
         ready.setup.screen.can_ask() && !args.no_wait && input::place(Some(&args.file)) == Place::Elsewhere;
     let request = ExecuteRequest {
         code: Some(source),
-        session_id: Some(session(&args.session)?),
+        session_id: own_or_named(args.session.as_deref(), &ready)?,
         wait_ms: Some(u64::try_from(TICK.as_millis()).unwrap_or(u64::MAX)),
         ..ExecuteRequest::default()
     };

@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::args::ServeArgs;
 use crate::exit::Exit;
 use crate::local::Setup;
-use crate::screen::{Format, Screen};
+use crate::screen::{Audience, Format, Screen};
 use crate::serving::{Mode, Serving};
 
 /// How long handlers may run on once the server is told to stop; after that they are in doubt.
@@ -23,17 +23,20 @@ pub(super) async fn run(setup: Setup, args: ServeArgs) -> anyhow::Result<Exit> {
 
 /// Says where it listens, and how a person gets in.
 pub(super) async fn tell(serving: &Serving, screen: Screen) -> anyhow::Result<()> {
-    let link = serving.login_link().await?;
+    // A link logs its bearer in: it is for a person's eyes, and not for files that others read.
+    let link = match screen.audience {
+        Audience::Person | Audience::Reader => serving.login_link().await?,
+        Audience::Program => None,
+    };
     if screen.format == Format::Json {
-        let link = link.map(|link| link.url);
-        return screen.print_json(
-            &serde_json::json!({ "url": serving.url, "mcp": format!("{}/mcp", serving.url), "login": link }),
-        );
+        let (url, mcp) = (&serving.url, format!("{}/mcp", serving.url));
+        return screen.print_json(&serde_json::json!({ "url": url, "mcp": mcp }));
     }
     screen.print(&format!("Countersign listens on {}", serving.url))?;
     screen.note(&format!("  MCP      {}/mcp", serving.url));
-    if let Some(link) = link {
-        screen.note(&format!("  console  {} (good once, for ten minutes)", link.url));
+    match link {
+        Some(link) => screen.note(&format!("  console  {} (good once, for ten minutes)", link.url)),
+        None => screen.note("  console  `countersign login` prints a link"),
     }
     screen.note("Stop with Ctrl-C; what waits for a person is kept.");
     Ok(())

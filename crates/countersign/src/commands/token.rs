@@ -92,7 +92,7 @@ async fn revoke(contact: &Contact, id: &str) -> anyhow::Result<Exit> {
     match contact.screen.format {
         Format::Json => contact.screen.print_json(&json!({ "tokenId": id, "revoked": true }))?,
         Format::Text => {
-            contact.screen.note(&format!("{} is revoked and is refused from now on.", shown::line(id)))
+            contact.screen.note(&format!("{} is revoked and is refused from now on.", shown::line(id)));
         }
     }
     Ok(Exit::Done)

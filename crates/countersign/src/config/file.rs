@@ -44,6 +44,7 @@ pub(super) const KEYS: &[Key] = &[
     Key { name: "mcp.hold", kind: Kind::Text },
     Key { name: "approvals.expires", kind: Kind::Text },
     Key { name: "approvals.remember", kind: Kind::Text },
+    Key { name: "approvals.remember_for", kind: Kind::Text },
     Key { name: "approvals.agent_may_decide", kind: Kind::Truth },
     Key { name: "approvals.client_elicitation", kind: Kind::Truth },
     Key { name: "approvals.park_after", kind: Kind::Text },
@@ -85,7 +86,7 @@ impl Reading<'_> {
             match (name.as_str(), value.get_ref()) {
                 ("rule", _) => {}
                 (section @ ("approvals" | "mcp"), DeValue::Table(below)) => {
-                    self.table(below, &format!("{section}."))
+                    self.table(below, &format!("{section}."));
                 }
                 (section @ ("approvals" | "mcp"), _) => {
                     self.errors.push((line, format!("{section} is a table: write [{section}]")));

@@ -83,9 +83,10 @@ pub(crate) async fn ask_oldest(
 ) -> anyhow::Result<Asked> {
     let screen = contact.screen;
     let Some(pending) = &result.paused else { return Ok(Asked::Answered) };
+    let denials = contact.denials(&pending.elicitation_id).await;
     let time_up = tokio::time::sleep(report::time_left(pending).unwrap_or_default());
     let reply = tokio::select! {
-        reply = ask(pending, keyboard, screen) => reply,
+        reply = ask(pending, &denials, keyboard, screen) => reply,
         () = time_up => {
             screen.note("\nThe time to decide is up.");
             tokio::time::sleep(A_MOMENT).await;
@@ -109,9 +110,9 @@ pub(crate) async fn ask_oldest(
     Ok(Asked::Answered)
 }
 
-async fn ask(pending: &Pending, keyboard: &mut Keyboard, screen: Screen) -> Reply {
+async fn ask(pending: &Pending, denials: &[String], keyboard: &mut Keyboard, screen: Screen) -> Reply {
     keyboard.forget_typed_ahead();
-    screen.note(&format!("\n{}", report::question(pending, screen.err)));
+    screen.note(&format!("\n{}", report::question(pending, denials, screen.err)));
     match (pending.kind, &pending.schema) {
         (PendingKind::Form, Some(schema)) if !report::authorises(pending) => match FormSchema::new(schema) {
             Ok(schema) => form::fill(&schema, keyboard, screen).await,

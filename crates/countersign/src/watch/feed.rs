@@ -5,6 +5,7 @@ use tokio::sync::mpsc::Sender;
 
 use super::model::MOST_ITEMS;
 use crate::client::{self, Client, News, Part};
+use crate::denials;
 use crate::exit::Problem;
 use crate::names::Names;
 use crate::report;
@@ -15,6 +16,8 @@ pub(super) enum Heard {
     Listed { items: Vec<Elicitation>, more: bool },
     /// A new question.
     Asked(Box<Elicitation>),
+    /// How exactly the same thing was denied before.
+    DeniedBefore { id: String, denials: Vec<String> },
     /// A question ended.
     Decided { id: String, words: String },
     /// What came of a decision made here.
@@ -33,10 +36,21 @@ pub(super) async fn follow(client: Client, names: Names, tell: Sender<Heard>) {
             client::Heard::Lost(problem) => Ok(Some(Heard::Lost(problem.message))),
         };
         let heard = heard.unwrap_or_else(|problem| Some(Heard::Lost(problem.message)));
-        if let Some(heard) = heard
-            && tell.send(heard).await.is_err()
-        {
+        let Some(heard) = heard else { continue };
+        let asked: Vec<Elicitation> = match &heard {
+            Heard::Listed { items, .. } => items.clone(),
+            Heard::Asked(asked) => vec![asked.as_ref().clone()],
+            _ => Vec::new(),
+        };
+        if tell.send(heard).await.is_err() {
             return;
+        }
+        for one in asked {
+            let denials = denials::of(&client, &names, &one).await;
+            let id = one.question.elicitation_id;
+            if !denials.is_empty() && tell.send(Heard::DeniedBefore { id, denials }).await.is_err() {
+                return;
+            }
         }
     }
 }

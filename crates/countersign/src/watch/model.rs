@@ -66,6 +66,8 @@ pub(super) enum State {
 pub(super) struct Item {
     pub(super) asked: Elicitation,
     pub(super) state: State,
+    /// How exactly the same thing was denied before.
+    denials: Vec<String>,
     /// The first row of its page that was not on the screen yet, counted from the top without a gap.
     unread_from: usize,
     /// The whole page was on the screen.
@@ -202,11 +204,21 @@ impl Model {
             self.more = true;
             return;
         }
-        self.items.push(Item { asked, state: State::Open, unread_from: 0, read: false });
+        self.items.push(Item { asked, state: State::Open, denials: Vec::new(), unread_from: 0, read: false });
         if self.selected.is_none() {
             self.select(0, now);
         }
         self.lay_out();
+    }
+
+    /// The same was denied before. Its page is another now, and is read anew.
+    pub(super) fn denied_before(&mut self, id: &str, denials: Vec<String>) {
+        let Some(item) = self.items.iter_mut().find(|item| item.id() == id) else { return };
+        if item.denials != denials {
+            (item.denials, item.unread_from, item.read) = (denials, 0, false);
+            self.laid_for = None;
+            self.lay_out();
+        }
     }
 
     /// A question ended, here or elsewhere.
@@ -345,7 +357,7 @@ impl Model {
             Some(filling) => self.mode = Mode::Form { id, filling },
             None => {
                 self.said =
-                    format!("This form cannot be asked for here: countersign approve {id} --data '{{…}}'")
+                    format!("This form cannot be asked for here: countersign approve {id} --data '{{…}}'");
             }
         }
     }
@@ -437,7 +449,7 @@ impl Model {
         let wanted = at.and(self.selected.clone()).map(|id| (id, areas.page.width));
         if self.laid_for != wanted {
             self.laid = match at.and_then(|at| self.items.get(at)) {
-                Some(item) => page(item.question(), usize::from(areas.page.width)),
+                Some(item) => page(item.question(), &item.denials, usize::from(areas.page.width)),
                 None => Vec::new(),
             };
             self.laid_for = wanted;

@@ -15,13 +15,18 @@ pub(super) enum PageRow {
 }
 
 /// The page of a question for a pane of this width.
-pub(super) fn page(pending: &Pending, width: usize) -> Vec<PageRow> {
+pub(super) fn page(pending: &Pending, denials: &[String], width: usize) -> Vec<PageRow> {
     let inside = width.saturating_sub(RowKind::Begins.gutter().chars().count()).max(1);
     let mut rows = Vec::new();
     let mut section = |heading, body: Vec<Row>| {
         rows.push(PageRow::Heading(heading));
         rows.extend(body.into_iter().map(PageRow::Foreign));
     };
+    if !denials.is_empty() {
+        // They were made visible where they were put together; the gutter keeps their comments from passing for ours.
+        let rows = denials.iter().flat_map(|denial| shown::plain_rows(denial, inside));
+        section("the very same was denied before", rows.collect());
+    }
     section("message, in the tool's words", shown::text_rows(&pending.message, inside));
     section("why it asks", shown::text_rows(&pending.because, inside));
     if let Some(schema) = pending.schema.as_ref().filter(|_| !report::authorises(pending)) {

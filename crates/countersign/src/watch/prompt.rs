@@ -27,7 +27,7 @@ impl Line {
             Key::Backspace => drop(self.text.pop()),
             // What was pasted is one line here, whatever it was elsewhere.
             Key::Paste(text) => {
-                text.chars().map(|c| if c == '\n' { ' ' } else { c }).for_each(|c| self.push(c))
+                text.chars().map(|c| if c == '\n' { ' ' } else { c }).for_each(|c| self.push(c));
             }
             _ => {}
         }

@@ -136,7 +136,7 @@ fn row<'a>(item: &Item, chosen: bool, width: usize, paint: Paint, now: Timestamp
     Line::from(vec![
         Span::styled(mark, coloured(paint, Color::Cyan)),
         Span::styled(format!("{tool:<width$}  "), tool_style),
-        Span::styled(format!("{age:>9}  "), dim()),
+        Span::styled(format!("{age:>12}  "), dim()),
         Span::styled(what, style),
     ])
 }

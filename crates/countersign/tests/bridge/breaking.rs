@@ -15,7 +15,7 @@ fn a_call_whose_connection_breaks_is_never_sent_again() {
     {
         let server = Server::that(move |request, _| match () {
             () if request.asks("tools/call") => broken(),
-            () => Reply::Json(request.result(json!({}))),
+            () => Reply::Json(request.result(&json!({}))),
         });
         let mut client = Client::of(&server);
         client.send(&modern(1, "tools/call", json!({ "name": "bank__pay" })));
@@ -52,7 +52,7 @@ fn a_list_whose_connection_breaks_is_asked_for_again() {
     let server = Server::that(|request, before| match before {
         0 => Reply::Broken,
         1 => Reply::Events(Vec::new(), End::Break),
-        _ => Reply::Json(request.result(json!({ "tools": [] }))),
+        _ => Reply::Json(request.result(&json!({ "tools": [] }))),
     });
     let mut client = Client::of(&server);
     client.send(&modern(1, "tools/list", json!({})));
@@ -71,7 +71,7 @@ fn forgetful(request: &Received, before: usize) -> Reply {
         () if is_old => Reply::Status(404),
         () if request.method == Method::GET => Reply::Events(Vec::new(), End::Hold(Arc::default())),
         () if request.body["id"].is_null() => Reply::Status(202),
-        () => Reply::Json(request.result(json!({ "content": [] }))),
+        () => Reply::Json(request.result(&json!({ "content": [] }))),
     }
 }
 
@@ -79,7 +79,7 @@ fn forgetful(request: &Received, before: usize) -> Reply {
 fn a_session_that_the_server_forgot_is_begun_anew_and_the_client_does_not_notice() {
     let server = Server::that(forgetful);
     let mut client = Client::initialised(&server);
-    client.send(&legacy(1, "tools/call", json!({ "name": "x" })));
+    client.send(&legacy(1, "tools/call", &json!({ "name": "x" })));
     assert_eq!(client.next(), json!({ "jsonrpc": "2.0", "id": 1, "result": { "content": [] } }));
     let (first, second) = (&server.received("initialize")[0], &server.received("initialize")[1]);
     assert_eq!(first.body, second.body, "in the client's own words");
@@ -104,9 +104,9 @@ fn questions_of_a_session_that_is_gone_are_withdrawn() {
         () => forgetful(request, before),
     });
     let mut client = Client::initialised(&server);
-    client.send(&legacy(1, "tools/call", json!({ "name": "x" })));
+    client.send(&legacy(1, "tools/call", &json!({ "name": "x" })));
     assert_eq!(client.next()["method"], "elicitation/create");
-    client.send(&legacy(2, "tools/list", json!({})));
+    client.send(&legacy(2, "tools/list", &json!({})));
     let withdrawn = client.next();
     assert_eq!(
         (&withdrawn["method"], &withdrawn["params"]["requestId"]),
@@ -114,7 +114,7 @@ fn questions_of_a_session_that_is_gone_are_withdrawn() {
     );
     assert_eq!(client.next()["id"], 2);
     client.send(&json!({ "jsonrpc": "2.0", "id": 5, "result": { "action": "accept" } }));
-    client.send(&legacy(3, "ping", json!({})));
+    client.send(&legacy(3, "ping", &json!({})));
     client.next();
     let answers =
         server.with_method(&Method::POST).into_iter().filter(|r| r.body["method"].is_null()).count();
@@ -139,7 +139,7 @@ fn a_stream_that_breaks_is_taken_up_where_it_was() {
         () => forgetful(request, before),
     });
     let mut client = Client::initialised(&server);
-    client.send(&legacy(1, "tools/call", json!({ "name": "x" })));
+    client.send(&legacy(1, "tools/call", &json!({ "name": "x" })));
     assert_eq!(client.next()["method"], "notifications/progress");
     assert_eq!(client.next()["result"], json!({ "content": [] }));
     assert_eq!(server.received("tools/call").len(), 1);

@@ -16,7 +16,7 @@ fn polite(request: &Received) -> Reply {
         () if request.method != Method::POST => Reply::Status(405),
         () if request.asks("initialize") => Reply::Session(request.initialised(), "s-1"),
         () if request.body["id"].is_null() => Reply::Status(202),
-        () => Reply::Json(request.result(json!({ "content": [] }))),
+        () => Reply::Json(request.result(&json!({ "content": [] }))),
     }
 }
 
@@ -41,10 +41,32 @@ fn a_request_of_2026_07_28_carries_what_it_is_about_in_its_headers() {
 }
 
 #[test]
+fn arguments_that_a_tool_wants_in_headers_are_put_there() {
+    let server = Server::that(|request, _| match () {
+        () if request.asks("tools/list") => {
+            let region = json!({ "type": "string", "x-mcp-header": "Region" });
+            let schema = json!({ "type": "object", "properties": { "where": { "properties": { "region": region } } } });
+            Reply::Json(request.result(&json!({ "tools": [{ "name": "deploy", "inputSchema": schema }] })))
+        }
+        () => polite(request),
+    });
+    let mut client = Client::of(&server);
+    client.send(&modern(1, "tools/list", json!({})));
+    client.next();
+    client.send(&modern(
+        2,
+        "tools/call",
+        json!({ "name": "deploy", "arguments": { "where": { "region": "eu" } } }),
+    ));
+    client.next();
+    assert_eq!(server.received("tools/call")[0].header("mcp-param-region"), Some("eu"));
+}
+
+#[test]
 fn a_client_of_2025_keeps_its_session_and_ends_it() {
     let server = Server::that(|request, _| polite(request));
     let mut client = Client::initialised(&server);
-    client.send(&legacy(1, "tools/list", json!({})));
+    client.send(&legacy(1, "tools/list", &json!({})));
     client.next();
     let request = &server.received("tools/list")[0];
     assert_eq!(request.header("mcp-session-id"), Some("s-1"));
@@ -62,18 +84,18 @@ fn events_come_as_lines_and_answers_to_questions_go_back() {
     let server = Server::that(|request, _| match () {
         () if request.asks("tools/call") => {
             let question = json!({ "jsonrpc": "2.0", "id": "q", "method": "elicitation/create", "params": { "message": "a\nb" } });
-            Reply::Events(vec![("1", question), ("2", request.result(json!({ "content": [] })))], End::Close)
+            Reply::Events(vec![("1", question), ("2", request.result(&json!({ "content": [] })))], End::Close)
         }
         () => polite(request),
     });
     let mut client = Client::initialised(&server);
-    client.send(&legacy(1, "tools/call", json!({ "name": "x" })));
+    client.send(&legacy(1, "tools/call", &json!({ "name": "x" })));
     assert_eq!(client.next()["params"]["message"], "a\nb");
     assert_eq!(client.next()["id"], 1);
     let answer = json!({ "jsonrpc": "2.0", "id": "q", "result": { "action": "accept" } });
     client.send(&answer);
     client.send(&json!({ "jsonrpc": "2.0", "id": "never asked", "result": {} }));
-    client.send(&legacy(2, "ping", json!({})));
+    client.send(&legacy(2, "ping", &json!({})));
     assert_eq!(client.next()["id"], 2);
     let answers: Vec<_> = server
         .with_method(&Method::POST)
@@ -119,7 +141,7 @@ fn giving_up_a_request_of_2025_is_passed_on() {
         () => polite(request),
     });
     let mut client = Client::initialised(&server);
-    client.send(&legacy(7, "tools/call", json!({ "name": "x" })));
+    client.send(&legacy(7, "tools/call", &json!({ "name": "x" })));
     until("the request is there", || server.received("tools/call").len() == 1);
     client.send(
         &json!({ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": { "requestId": 7 } }),

@@ -116,7 +116,7 @@ pub(crate) fn modern(id: u64, method: &str, mut params: Value) -> Value {
 }
 
 /// A request of the 2025 era.
-pub(crate) fn legacy(id: u64, method: &str, params: Value) -> Value {
+pub(crate) fn legacy(id: u64, method: &str, params: &Value) -> Value {
     json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params })
 }
 

@@ -96,13 +96,13 @@ impl Received {
     }
 
     /// A result for this request.
-    pub(crate) fn result(&self, result: Value) -> Value {
+    pub(crate) fn result(&self, result: &Value) -> Value {
         json!({ "jsonrpc": "2.0", "id": self.body["id"], "result": result })
     }
 
     /// What a server of the 2025 era says to `initialize`.
     pub(crate) fn initialised(&self) -> Value {
-        self.result(json!({ "protocolVersion": "2025-11-25", "capabilities": {}, "serverInfo": { "name": "f", "version": "1" } }))
+        self.result(&json!({ "protocolVersion": "2025-11-25", "capabilities": {}, "serverInfo": { "name": "f", "version": "1" } }))
     }
 
     pub(crate) fn asks(&self, method: &str) -> bool {

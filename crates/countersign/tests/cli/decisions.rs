@@ -11,6 +11,7 @@ with_and_without_a_server! {
     what_says_each_call_cannot_be_remembered,
     a_remembered_approval_is_shown_and_can_be_forgotten,
     several_questions_of_one_script_are_decided_one_by_one,
+    a15_what_was_denied_before_says_so_when_it_is_asked_again,
 }
 
 fn approve_runs_it_once_and_the_timeline_tells_the_story(shell: &Shell) {
@@ -90,10 +91,10 @@ fn a_remembered_approval_is_shown_and_can_be_forgotten(shell: &Shell) {
     let (_, elicitation) = shell.paused("notes.delete", r#"{"id":1}"#);
     let ran = shell.run(&["--demo", "approve", &elicitation, "--remember", "session"]);
     ran.failed(1, &["run without asking", "There is no note 1"]);
-    shell.run(&["grants", "list"]).printed(&["notes.delete", "admin.token (tok_", "never"]);
+    shell.run(&["grants", "list"]).printed(&["notes.delete", "admin.token (tok_", "in 11 h 59 min"]);
     let grant = shell.json(&["grants", "list"])["items"][0]["grantId"].as_str().unwrap().to_owned();
     shell.run(&["--demo", "call", "notes.delete", r#"{"id":2}"#]).failed(1, &["There is no note 2"]);
-    shell.run(&["grants", "clear", "grant_00000000000000000000000000000000"]).failed(1, &["grants list"]);
+    shell.run(&["grants", "clear", "gra_00000000000000000000000000000000"]).failed(1, &["grants list"]);
     shell.run(&["grants", "clear", &grant]).failed(0, &["forgotten"]);
     let (_, elicitation) = shell.paused("notes.delete", r#"{"id":2}"#);
     shell
@@ -101,6 +102,17 @@ fn a_remembered_approval_is_shown_and_can_be_forgotten(shell: &Shell) {
         .failed(1, &["run without asking"]);
     shell.run(&["grants", "clear"]).failed(0, &["Nothing is remembered in ses_local any more"]);
     shell.paused("notes.delete", r#"{"id":3}"#);
+}
+
+fn a15_what_was_denied_before_says_so_when_it_is_asked_again(shell: &Shell) {
+    let (first, _) = shell.paused("bank.pay", r#"{"to":"ann","amount":5}"#);
+    shell.run(&["inbox"]).printed(&["1 waits"]);
+    assert!(!shell.run(&["inbox"]).out.contains("before"), "nothing was");
+    shell.run(&["--demo", "deny", &first, "--reason", "not ann"]).failed(0, &["Denied."]);
+    shell.paused("bank.pay", r#"{"to":"bob","amount":5}"#);
+    assert!(!shell.run(&["inbox"]).out.contains("before"), "that was something else");
+    shell.paused("bank.pay", r#"{"to":"ann","amount":5}"#);
+    shell.run(&["inbox"]).printed(&["before    denied by admin.token (tok_", "saying \"not ann\", at 20"]);
 }
 
 fn several_questions_of_one_script_are_decided_one_by_one(shell: &Shell) {

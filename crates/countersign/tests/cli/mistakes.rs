@@ -87,5 +87,28 @@ fn help_teaches_with_examples_and_is_no_error() {
     shell.run(&["--help"]).printed(&["Examples:", "countersign --demo call notes.delete", "Exit status:"]);
     shell.run(&["call", "--help"]).printed(&["Examples:", "--no-wait"]);
     shell.run(&["settle", "--help"]).printed(&["in doubt", "retry"]);
+    for command in [
+        "serve",
+        "call",
+        "run",
+        "inbox",
+        "approve",
+        "deny",
+        "executions",
+        "settle",
+        "tools",
+        "policy",
+        "audit",
+        "grants",
+        "token",
+        "completions",
+    ] {
+        let help = format!("countersign {command}");
+        let ran = shell.run(&[command, "--help"]);
+        ran.printed(&["Examples:"]);
+        let (_, examples) = ran.out.split_once("Examples:").unwrap();
+        let with_demo = format!("countersign --demo {command}");
+        assert!(examples.contains(&help) || examples.contains(&with_demo), "{command} has none of its own");
+    }
     shell.run(&["--version"]).printed(&["countersign 0."]);
 }

@@ -1,12 +1,18 @@
 //! The prompts of `call` and `run` at a real terminal.
 
-use crate::shell::Shell;
+use crate::shell::{Shell, with_and_without_a_server};
 use crate::terminal::Terminal;
 
-#[test]
-fn a_person_at_the_terminal_sees_the_whole_question_and_approves() {
-    let shell = Shell::new();
-    let mut terminal = Terminal::of(&shell, &["--demo", "call", "bank.pay", r#"{"to":"ann","amount":5}"#]);
+with_and_without_a_server! {
+    a_person_at_the_terminal_sees_the_whole_question_and_approves,
+    deny_at_the_terminal_ends_with_three_and_its_reason,
+    a_form_is_asked_field_by_field,
+    a_script_asks_for_each_call_that_needs_it_and_shows_its_calls_as_they_happen,
+    a_script_that_is_left_waiting_at_the_terminal_can_be_approved_later,
+}
+
+fn a_person_at_the_terminal_sees_the_whole_question_and_approves(shell: &Shell) {
+    let mut terminal = Terminal::of(shell, &["--demo", "call", "bank.pay", r#"{"to":"ann","amount":5}"#]);
     terminal.read_until("[q] leave it waiting");
     for words in ["bank.pay", "Pay $5 to \"ann\"?", "no rule matches", "\"amount\": 5", "expires"] {
         assert!(terminal.seen.contains(words), "{words:?}\n{}", terminal.seen);
@@ -27,19 +33,15 @@ fn colours_are_for_terminals_that_want_them() {
     assert!(!shell.run(&["--demo", "tools"]).out.contains('\u{1b}'), "a pipe gets none either");
 }
 
-#[test]
-fn deny_at_the_terminal_ends_with_three_and_its_reason() {
-    let shell = Shell::new();
-    let mut terminal = Terminal::of(&shell, &["--demo", "call", "bank.pay", r#"{"to":"ann","amount":5}"#]);
+fn deny_at_the_terminal_ends_with_three_and_its_reason(shell: &Shell) {
+    let mut terminal = Terminal::of(shell, &["--demo", "call", "bank.pay", r#"{"to":"ann","amount":5}"#]);
     terminal.answer("[q] leave it waiting", "d");
     terminal.answer("Why?", "too much");
     assert!(terminal.ends_with(3).contains("Reason: too much"));
 }
 
-#[test]
-fn a_form_is_asked_field_by_field() {
-    let shell = Shell::new();
-    let mut terminal = Terminal::of(&shell, &["--demo", "call", "stock.check"]);
+fn a_form_is_asked_field_by_field(shell: &Shell) {
+    let mut terminal = Terminal::of(shell, &["--demo", "call", "stock.check"]);
     terminal.answer("[q] leave it waiting", "f");
     terminal.answer("warehouseId", "WH-7");
     terminal.answer("send it", "y");
@@ -91,14 +93,12 @@ fn no_wait_asks_nothing_even_at_a_terminal() {
     assert!(shown.contains("waits for a person") && shown.contains("approve eli_"), "{shown}");
 }
 
-#[test]
-fn a_script_asks_for_each_call_that_needs_it_and_shows_its_calls_as_they_happen() {
-    let shell = Shell::new();
+fn a_script_asks_for_each_call_that_needs_it_and_shows_its_calls_as_they_happen(shell: &Shell) {
     shell.write(
         "pay.ts",
         "const paid = [];\nfor (const to of ['ann', 'bob', 'eve'])\n  paid.push(await tools.bank.pay({ to, amount: 5 }).then(() => to, (e) => e.code));\nreturn paid;",
     );
-    let mut terminal = Terminal::of(&shell, &["--demo", "run", "pay.ts"]);
+    let mut terminal = Terminal::of(shell, &["--demo", "run", "pay.ts"]);
     terminal.read_until("[q] leave it waiting");
     for words in ["bank.pay", "Pay $5 to \"ann\"?", "\"to\": \"ann\""] {
         assert!(terminal.seen.contains(words), "{words:?}\n{}", terminal.seen);
@@ -114,11 +114,9 @@ fn a_script_asks_for_each_call_that_needs_it_and_shows_its_calls_as_they_happen(
     }
 }
 
-#[test]
-fn a_script_that_is_left_waiting_at_the_terminal_can_be_approved_later() {
-    let shell = Shell::new();
+fn a_script_that_is_left_waiting_at_the_terminal_can_be_approved_later(shell: &Shell) {
     shell.write("pay.ts", "return (await tools.bank.pay({ to: 'ann', amount: 5 })).id;");
-    let mut terminal = Terminal::of(&shell, &["--demo", "run", "pay.ts"]);
+    let mut terminal = Terminal::of(shell, &["--demo", "run", "pay.ts"]);
     terminal.answer("[q] leave it waiting", "q");
     terminal.ends_with(0);
     let waiting = shell.json(&["inbox"]);

@@ -35,7 +35,7 @@ fn commands_find_the_server_of_their_data_folder_and_leave_it_running() {
 fn an_agents_token_calls_and_never_decides() {
     let shell = Shell::served();
     let agent = token(&shell, "agent");
-    let ran = as_bearer(&shell, &agent, &["call", "bank.pay", PAY, "--session", "ses_mine", "--json"]);
+    let ran = as_bearer(&shell, &agent, &["call", "bank.pay", PAY, "--json"]);
     let result: serde_json::Value = serde_json::from_str(&ran.out).unwrap();
     let id = result["paused"]["elicitationId"].as_str().unwrap();
     for words in [&["approve", id][..], &["deny", id]] {
@@ -161,11 +161,9 @@ fn lists_of_any_length_are_whole() {
     );
     let begun = shell.json(&["run", "many.ts", "--no-wait"]);
     assert_eq!(begun["status"], "paused", "{begun}");
-    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(20);
     let waiting = || shell.json(&["inbox"])["items"].as_array().unwrap().len();
-    while waiting() < 205 {
-        assert!(std::time::Instant::now() < deadline, "{} wait", waiting());
-    }
+    let all_there = (0..100).any(|_| waiting() == 205);
+    assert!(all_there, "only {} wait", waiting());
     shell.run(&["inbox"]).printed(&["205 wait for a person"]);
     let exported = shell.run(&["audit", "export"]);
     exported.printed(&["\"seq\":1,", "\"seq\":205,"]);

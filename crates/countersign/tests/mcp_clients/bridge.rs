@@ -1,12 +1,14 @@
 //! The same clients over standard input and output: `countersign mcp` starts the server, shares it, and finds it again.
 
+#[cfg(target_os = "linux")]
+use std::fs;
 use std::path::Path;
 
 use serde_json::json;
 use tempfile::TempDir;
 
 use crate::client::{Client, Elicitation, Era, accept, in_every_era};
-use crate::server::{self, until};
+use crate::server::{self, Server, until};
 
 in_every_era!(
     a_client_on_stdio_starts_the_server_and_asks_its_user,
@@ -41,6 +43,19 @@ impl Home {
         server::pending(&self.url(), &server::token(self.path(), "admin"))
     }
 
+    /// How many bridges run for this home: its environment is theirs, and `mcp` is their last word.
+    #[cfg(target_os = "linux")]
+    fn bridges(&self) -> usize {
+        let is_ours = |process: &Path| {
+            let environment = fs::read(process.join("environ")).unwrap_or_default();
+            let words = fs::read(process.join("cmdline")).unwrap_or_default();
+            let home = self.path().as_os_str().as_encoded_bytes();
+            environment.windows(home.len()).any(|part| part == home) && words.ends_with(b"\0mcp\0")
+        };
+        let processes = fs::read_dir("/proc").into_iter().flatten().filter_map(Result::ok);
+        processes.filter(|process| is_ours(&process.path())).count()
+    }
+
     fn kill_server(&self) {
         let pid = i32::try_from(server::process(self.path())).unwrap();
         let pid = rustix::process::Pid::from_raw(pid).unwrap();
@@ -50,8 +65,11 @@ impl Home {
 
 impl Drop for Home {
     fn drop(&mut self) {
-        if self.path().join("data/server.json").is_file() {
-            self.kill_server();
+        // A test that fails may have no server left.
+        if let Some(pid) =
+            server::try_process(self.path()).and_then(|pid| rustix::process::Pid::from_raw(pid.cast_signed()))
+        {
+            let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
         }
     }
 }
@@ -60,9 +78,9 @@ fn a_client_on_stdio_starts_the_server_and_asks_its_user(era: Era) {
     let home = Home::new();
     let mut client = home.client(era);
     assert!(client.tools().iter().any(|tool| tool["name"] == "bank__pay"));
-    let call = client.begin("bank__pay", json!({ "to": "ann", "amount": 12 }));
+    let call = client.begin("bank__pay", &json!({ "to": "ann", "amount": 12 }));
     let question = client.asked();
-    client.answer(&question, accept(json!({ "decision": "approve" })));
+    client.answer(&question, &accept(&json!({ "decision": "approve" })));
     let result = client.result(call);
     assert_ne!(result["isError"], true, "{result}");
     assert_eq!(home.ledger().len(), 1);
@@ -71,7 +89,7 @@ fn a_client_on_stdio_starts_the_server_and_asks_its_user(era: Era) {
 fn a_server_killed_under_a_client_on_stdio_is_found_again(era: Era) {
     let home = Home::new();
     let mut client = home.client(era);
-    let call = client.begin("bank__pay", json!({ "to": "ann", "amount": 7 }));
+    let call = client.begin("bank__pay", &json!({ "to": "ann", "amount": 7 }));
     let question = client.asked();
     let execution = home.pending().remove(0);
     home.kill_server();
@@ -80,15 +98,15 @@ fn a_server_killed_under_a_client_on_stdio_is_found_again(era: Era) {
             // The call was under way, so the client is told, and the question of a session that is gone is withdrawn.
             let outcome = client.outcome(call);
             assert_eq!(outcome["data"]["code"], "connection_lost", "{outcome}");
-            let call = client.begin("resume", json!({ "execution_id": execution }));
+            let call = client.begin("resume", &json!({ "execution_id": execution }));
             let question = client.asked();
-            client.answer(&question, accept(json!({ "decision": "approve" })));
+            client.answer(&question, &accept(&json!({ "decision": "approve" })));
             let result = client.result(call);
             assert_eq!(result["structuredContent"]["status"], "succeeded", "{result}");
         }
         Era::July2026 => {
             // Nothing was under way: the answer finds the new server as it would have found the old one.
-            client.answer(&question, accept(json!({ "decision": "approve" })));
+            client.answer(&question, &accept(&json!({ "decision": "approve" })));
             let result = client.result(call);
             assert_ne!(result["isError"], true, "{result}");
         }
@@ -96,6 +114,40 @@ fn a_server_killed_under_a_client_on_stdio_is_found_again(era: Era) {
     let ledger = home.ledger();
     assert_eq!(ledger.len(), 1, "{ledger:?}");
     assert_eq!(ledger[0]["executionId"], execution.as_str(), "{ledger:?}");
+}
+
+/// Processes are looked up in /proc.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_client_killed_on_stdio_takes_its_bridge_with_it_and_leaves_its_question() {
+    let home = Home::new();
+    let mut client = home.client(Era::November2025);
+    client.begin("bank__pay", &json!({ "to": "ann", "amount": 7 }));
+    client.asked();
+    let execution = home.pending().remove(0);
+    assert_eq!(home.bridges(), 1);
+    client.kill();
+    until("the bridge ends", || (home.bridges() == 0).then_some(()));
+    assert_eq!(home.pending(), [execution.as_str()], "the server is still there, and so is the question");
+    let mut next = home.client(Era::July2026);
+    let call = next.begin("resume", &json!({ "execution_id": execution }));
+    let question = next.asked();
+    next.answer(&question, &accept(&json!({ "decision": "approve" })));
+    assert_eq!(next.result(call)["structuredContent"]["status"], "succeeded");
+    assert_eq!(home.ledger().len(), 1);
+}
+
+#[test]
+fn a_stranger_at_the_old_address_is_not_taken_for_the_server() {
+    let home = Home::new();
+    let mut client = home.client(Era::July2026);
+    client.call("notes__add", &json!({ "title": "Milk" }));
+    let address = home.url().trim_start_matches("http://").to_owned();
+    home.kill_server();
+    let stranger = Server::at(&address, Path::new(server::PROGRAM), &["--demo"]);
+    let notes = client.call("notes__list", &json!({}));
+    assert_eq!(notes["structuredContent"]["notes"][0]["title"], "Milk", "{notes}");
+    assert_ne!(home.url(), stranger.url());
 }
 
 #[test]
@@ -106,10 +158,10 @@ fn two_clients_started_at_once_share_one_server() {
         let second = scope.spawn(|| home.client(Era::July2026));
         (first.join().unwrap(), second.join().unwrap())
     });
-    first.call("notes__add", json!({ "title": "Milk" }));
-    let notes = second.call("notes__list", json!({}));
+    first.call("notes__add", &json!({ "title": "Milk" }));
+    let notes = second.call("notes__list", &json!({}));
     assert_eq!(notes["structuredContent"]["notes"][0]["title"], "Milk", "{notes}");
-    let call = first.begin("bank__pay", json!({ "to": "ann", "amount": 1 }));
+    let call = first.begin("bank__pay", &json!({ "to": "ann", "amount": 1 }));
     first.asked();
     until("both share one inbox", || (home.pending().len() == 1).then_some(()));
     server::approve(&home.url(), &server::token(home.path(), "admin"), &home.pending()[0]);

@@ -135,13 +135,13 @@ impl Client {
     }
 
     /// Calls a tool and waits for its result.
-    pub(crate) fn call(&mut self, name: &str, arguments: Value) -> Value {
+    pub(crate) fn call(&mut self, name: &str, arguments: &Value) -> Value {
         let call = self.begin(name, arguments);
         self.result(call)
     }
 
     /// Calls a tool and goes on.
-    pub(crate) fn begin(&mut self, name: &str, arguments: Value) -> Call {
+    pub(crate) fn begin(&mut self, name: &str, arguments: &Value) -> Call {
         Call(self.send(json!({ "op": "call", "name": name, "arguments": arguments })))
     }
 
@@ -168,7 +168,7 @@ impl Client {
     }
 
     /// The user answers.
-    pub(crate) fn answer(&mut self, question: &Question, reply: Value) {
+    pub(crate) fn answer(&mut self, question: &Question, reply: &Value) {
         let id = self.send(json!({ "op": "answer", "key": question.key, "reply": reply }));
         let answer = self.answer_to(id);
         assert_eq!(answer["was_open"], true, "the question is not open any more: {answer}");
@@ -229,7 +229,7 @@ impl Drop for Client {
 }
 
 /// What an accepting user sends.
-pub(crate) fn accept(content: Value) -> Value {
+pub(crate) fn accept(content: &Value) -> Value {
     json!({ "action": "accept", "content": content })
 }
 

@@ -83,5 +83,7 @@ impl Findings {
 /// Examples are built beside the tests: `target/debug/deps/mcp_clients-…` and `target/debug/examples/conformance`.
 fn fixtures() -> PathBuf {
     let this = std::env::current_exe().unwrap();
-    this.ancestors().nth(2).unwrap().join("examples").join("conformance")
+    let program = this.ancestors().nth(2).unwrap().join("examples").join("conformance");
+    assert!(program.is_file(), "build the fixtures: cargo build -p countersign --example conformance");
+    program
 }

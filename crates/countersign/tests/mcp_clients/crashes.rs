@@ -13,16 +13,16 @@ in_every_era!(
 fn a_client_killed_while_a_person_thinks_loses_nothing(era: Era) {
     let server = Server::start();
     let mut client = server.client(era, Elicitation::Declared);
-    client.begin("bank__pay", json!({ "to": "ann", "amount": 7 }));
+    client.begin("bank__pay", &json!({ "to": "ann", "amount": 7 }));
     client.asked();
     let execution = server.only_pending();
     client.kill();
     assert_eq!(server.only_pending(), execution, "a client that is gone is neither a yes nor a no");
     assert!(server.ledger().is_empty());
     let mut next = server.client(era, Elicitation::Declared);
-    let call = next.begin("resume", json!({ "execution_id": execution }));
+    let call = next.begin("resume", &json!({ "execution_id": execution }));
     let question = next.asked();
-    next.answer(&question, accept(json!({ "decision": "approve" })));
+    next.answer(&question, &accept(&json!({ "decision": "approve" })));
     let result = next.result(call);
     assert_eq!(result["structuredContent"]["status"], "succeeded", "{result}");
     ran_once(&server, &execution);
@@ -31,15 +31,15 @@ fn a_client_killed_while_a_person_thinks_loses_nothing(era: Era) {
 fn a_server_killed_while_a_person_thinks_loses_nothing(era: Era) {
     let mut server = Server::start();
     let mut client = server.client(era, Elicitation::Declared);
-    client.begin("bank__pay", json!({ "to": "ann", "amount": 7 }));
+    client.begin("bank__pay", &json!({ "to": "ann", "amount": 7 }));
     client.asked();
     let execution = server.only_pending();
     server.kill_and_restart();
     assert_eq!(server.only_pending(), execution, "the same question waits");
     let mut next = server.client(era, Elicitation::Declared);
-    let call = next.begin("resume", json!({ "execution_id": execution }));
+    let call = next.begin("resume", &json!({ "execution_id": execution }));
     let question = next.asked();
-    next.answer(&question, accept(json!({ "decision": "approve" })));
+    next.answer(&question, &accept(&json!({ "decision": "approve" })));
     let result = next.result(call);
     assert_eq!(result["structuredContent"]["status"], "succeeded", "{result}");
     ran_once(&server, &execution);
@@ -50,11 +50,11 @@ fn a_server_killed_while_a_person_thinks_loses_nothing(era: Era) {
 fn an_answer_given_before_the_kill_is_taken_after_it() {
     let mut server = Server::start();
     let mut client = server.client(Era::July2026, Elicitation::Declared);
-    let call = client.begin("bank__pay", json!({ "to": "ann", "amount": 7 }));
+    let call = client.begin("bank__pay", &json!({ "to": "ann", "amount": 7 }));
     let question = client.asked();
     let execution = server.only_pending();
     server.kill_and_restart();
-    client.answer(&question, accept(json!({ "decision": "approve" })));
+    client.answer(&question, &accept(&json!({ "decision": "approve" })));
     let result = client.result(call);
     assert_ne!(result["isError"], true, "{result}");
     ran_once(&server, &execution);

@@ -32,8 +32,13 @@ impl Server {
 
     /// Another program of the same kind.
     pub(crate) fn of(program: &Path, words: &[&str]) -> Self {
+        Self::at("127.0.0.1:0", program, words)
+    }
+
+    /// At an address of the test's choice.
+    pub(crate) fn at(address: &str, program: &Path, words: &[&str]) -> Self {
         let home = tempfile::tempdir().unwrap();
-        let mut child = spawn(program, home.path(), "127.0.0.1:0", words);
+        let mut child = spawn(program, home.path(), address, words);
         let url = ready_or_ended(home.path(), &mut child);
         Self { home, program: program.to_owned(), child, url }
     }
@@ -121,8 +126,13 @@ fn answering(home: &Path) -> Option<String> {
 
 /// The process that serves a home.
 pub(crate) fn process(home: &Path) -> u32 {
-    let record: Value = serde_json::from_str(&fs::read_to_string(record(home)).unwrap()).unwrap();
-    record["pid"].as_u64().and_then(|pid| u32::try_from(pid).ok()).unwrap_or_else(|| panic!("{record}"))
+    try_process(home).expect("server.json names a process")
+}
+
+/// The same, if there is one.
+pub(crate) fn try_process(home: &Path) -> Option<u32> {
+    let record: Value = serde_json::from_str(&fs::read_to_string(record(home)).ok()?).ok()?;
+    record["pid"].as_u64().and_then(|pid| u32::try_from(pid).ok())
 }
 
 pub(crate) fn token(home: &Path, role: &str) -> String {

@@ -29,20 +29,20 @@ fn every_tool_is_listed_with_what_it_does_to_the_world(era: Era) {
 fn reading_flows_through(era: Era) {
     let server = Server::start();
     let mut client = server.client(era, Elicitation::Absent);
-    let said = client.call("echo__say", json!({ "text": "Grüße" }));
+    let said = client.call("echo__say", &json!({ "text": "Grüße" }));
     assert_eq!(said["structuredContent"]["text"], "Grüße", "{said}");
-    client.call("notes__add", json!({ "title": "Milk" }));
-    let notes = client.call("notes__list", json!({}));
+    client.call("notes__add", &json!({ "title": "Milk" }));
+    let notes = client.call("notes__list", &json!({}));
     assert_eq!(notes["structuredContent"]["notes"][0]["title"], "Milk", "{notes}");
     let script = "const { notes } = await tools.notes.list({}); return notes.length;";
-    let ran = client.call("run", json!({ "script": script }));
+    let ran = client.call("run", &json!({ "script": script }));
     assert_eq!(ran["structuredContent"]["value"], 1, "{ran}");
 }
 
 fn a_wrong_argument_is_named_so_that_the_model_can_mend_it(era: Era) {
     let server = Server::start();
     let mut client = server.client(era, Elicitation::Absent);
-    let result = client.call("bank__pay", json!({ "to": 7 }));
+    let result = client.call("bank__pay", &json!({ "to": 7 }));
     assert_eq!(result["isError"], true, "{result}");
     let text = crate::client::text(&result);
     assert!(text.contains("/to") && text.contains("amount"), "all of what is wrong, at once: {text}");

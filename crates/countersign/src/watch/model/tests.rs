@@ -83,6 +83,32 @@ fn what_is_longer_than_the_screen_is_approved_only_once_it_was_all_shown() {
 }
 
 #[test]
+fn a2_a_megabyte_of_arguments_is_approved_only_after_its_last_page() {
+    let mut model = showing(vec![asked(1, json!({ "text": "x".repeat(1024 * 1024) }))]);
+    let mut pages = 0;
+    while !model.selected().unwrap().is_read() {
+        assert_eq!(model.key(Key::Char('a'), NOW), None, "after {pages} pages");
+        model.key(Key::PageDown, NOW);
+        pages += 1;
+    }
+    assert!(pages > 1_000, "all of it was shown, page by page: {pages}");
+    resolved(model.key(Key::Char('a'), NOW));
+}
+
+#[test]
+fn a15_what_was_denied_before_says_so_and_is_read_anew() {
+    let mut model = showing(vec![asked(1, json!({ "items": (0..30).collect::<Vec<u32>>() }))]);
+    for _ in 0..5 {
+        model.key(Key::PageDown, NOW);
+    }
+    assert!(model.selected().unwrap().is_read());
+    model.denied_before(&id(1), vec!["denied by ann, 3 min ago".to_owned()]);
+    assert!(!model.selected().unwrap().is_read());
+    let shown: Vec<String> = model.page().iter().map(|row| format!("{row:?}")).collect();
+    assert!(shown[1].contains("denied by ann"), "{shown:?}");
+}
+
+#[test]
 fn what_was_never_on_the_screen_is_not_read_by_a_wider_window() {
     let items: Vec<u32> = (0..100).collect();
     let mut model = showing(vec![asked(1, json!({ "items": items }))]);

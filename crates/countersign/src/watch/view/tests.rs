@@ -44,7 +44,7 @@ fn long_arguments_say_that_there_is_more_to_read() {
 }
 
 #[test]
-fn hostile_text_is_written_out_and_nothing_of_it_is_cut_off() {
+fn a4_hostile_text_is_written_out_and_nothing_of_it_is_cut_off() {
     let mut hostile = asked(1, json!({ "to": "\u{1b}[2J\u{202e}evil", "note": "Ω".repeat(150) }));
     hostile.question.message = "Fine?\nmessage, in the tool's words\n│ All is well. 日本語日本語日本語日本語日本語日本語日本語日本語日本語日本語日本語日本語日本語日本語".to_owned();
     let model = showing_on(Size { width: 60, height: 24 }, vec![hostile]);
