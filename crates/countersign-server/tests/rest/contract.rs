@@ -107,6 +107,23 @@ async fn resume_decides_and_answers_with_what_came_of_it() {
 }
 
 #[tokio::test]
+async fn a_resume_that_names_its_question_and_is_sent_twice_decides_nothing_else() {
+    let house = House::open().await;
+    let waiting = house.asks("lab.steps", json!({ "what": "a" })).await;
+    let path = format!("/api/executions/{}/resume", waiting.execution);
+    let body = json!({ "approved": true, "elicitationId": waiting.elicitation });
+    for _ in 0..2 {
+        let result = house.post(Who::Approver, &path, body.clone()).await.with(200);
+        assert_eq!(result["paused"]["message"], "Go on to the second step?");
+    }
+    assert_eq!(house.effects(), ["first"]);
+    let other = house.wants_to_destroy("b").await;
+    let mixed = json!({ "approved": true, "elicitationId": other.elicitation });
+    house.post(Who::Approver, &path, mixed).await.refused(404, "not_found");
+    assert_eq!(house.open_questions().await.len(), 2);
+}
+
+#[tokio::test]
 async fn one_execution_its_list_and_its_timeline_are_there_to_read() {
     let house = House::open().await;
     let waiting = house.wants_to_destroy("a").await;
