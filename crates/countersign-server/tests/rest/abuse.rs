@@ -475,7 +475,7 @@ async fn a22_of_many_deciders_at_once_one_wins_the_others_are_shown_who_and_it_r
         let says = |n: usize| {
             let who = [Who::Approver, Who::OtherApprover, Who::Admin][n % 3];
             let (house, id) = (&house, &waiting.elicitation);
-            async move { (who, n % 2 == 0, house.resolve(who, id, n % 2 == 0).await) }
+            async move { (who, n.is_multiple_of(2), house.resolve(who, id, n.is_multiple_of(2)).await) }
         };
         let answers = futures_util::future::join_all((0..64).map(says)).await;
         let won: BTreeSet<String> =

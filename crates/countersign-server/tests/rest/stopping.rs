@@ -1,9 +1,10 @@
 //! Stopping: whoever is being served is answered, handlers come to their end, and what waits is there afterwards.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use serde_json::json;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::time::Instant;
 
 use crate::house::{House, PATIENCE, Who, until};
 
