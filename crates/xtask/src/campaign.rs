@@ -3,10 +3,14 @@
 use std::path::Path;
 use std::process::ExitCode;
 
-use crate::machine::Invocation;
+use crate::machine::{self, Invocation};
 
-/// Measures what calls cost, then what scripts cost.
+/// Where the build from nothing goes, to be thrown away.
+const COLD: &str = "target/cold";
+
+/// Measures what the build costs, then what calls, scripts and the fronts cost.
 pub(crate) fn bench(root: &Path) -> anyhow::Result<ExitCode> {
+    cold_build(root)?;
     for bench in [
         "cargo bench --quiet --locked -p countersign --bench foundation",
         "cargo bench --quiet --locked -p countersign-sandbox --bench children",
@@ -20,6 +24,26 @@ pub(crate) fn bench(root: &Path) -> anyhow::Result<ExitCode> {
         }
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Builds the program from nothing and says what that took, and how large it is.
+fn cold_build(root: &Path) -> anyhow::Result<()> {
+    let folder = root.join(COLD);
+    if folder.exists() {
+        std::fs::remove_dir_all(&folder)?;
+    }
+    let before = machine::cpu_of_children()?;
+    let build = Invocation::new("cargo build --quiet --release --locked -p countersign")
+        .with_variable("CARGO_TARGET_DIR", COLD);
+    println!("$ {build}");
+    anyhow::ensure!(build.run(root)?.success(), "the program does not build");
+    let took = machine::cpu_of_children()? - before;
+    let strip = Invocation::new("strip target/cold/release/countersign -o target/cold/stripped");
+    anyhow::ensure!(strip.run(root)?.success(), "the program cannot be stripped");
+    let bytes = std::fs::metadata(root.join(COLD).join("stripped"))?.len();
+    println!("cold release build: {:.0} CPU-seconds (reach 700)", took.as_secs_f64());
+    println!("stripped binary: {:.1} MB (reach 20)", bytes as f64 / 1e6);
+    Ok(std::fs::remove_dir_all(&folder)?)
 }
 
 /// The same tests as in CI, with other numbers: a failure there names its seed, and so does one here.
