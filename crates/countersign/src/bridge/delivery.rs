@@ -1,4 +1,4 @@
-//! Messages that have no answer: brought once, or, where they carry what a person decided, for as long as it takes.
+//! Messages that have no answer: brought once, or, where they carry what a person decided, with patience.
 
 use std::sync::Arc;
 use std::time::Duration;

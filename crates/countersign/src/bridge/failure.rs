@@ -88,9 +88,9 @@ impl Failure {
                     None => "call `resume` with its execution id".to_owned(),
                 };
                 format!(
-                    "The connection to Countersign broke, or the server failed, before there was an answer. The request was \
-                     not sent again: the call may still be waiting for a person, or may have run. To find out, {which}, or look at \
-                     `countersign inbox` and `countersign executions`."
+                    "The connection to Countersign broke, or the server failed, before there was an answer. The \
+                     request was not sent again: the call may still be waiting for a person, or may have run. To find \
+                     out, {which}, or look at `countersign inbox` and `countersign executions`."
                 )
             }
             Self::Unreachable(why) => format!(

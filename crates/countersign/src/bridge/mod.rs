@@ -1,11 +1,11 @@
 //! `countersign mcp`: a pipe between a client that speaks MCP on standard input and output, and a server that speaks it over
 //! HTTP. Many clients can so share one server, and one inbox.
 //!
-//! Promises: standard output carries messages and nothing else; every message is passed on as it came; a request is
-//! answered, or the client is told why not; a call is never sent twice, because that would be a second execution; an answer
-//! of a person's reaches the question that the person saw, or none; a server
-//! that was restarted is found again, and a client of the 2025 era need not notice; when the client goes, so does the bridge,
-//! and what waits for a person goes on waiting in the server.
+//! Promises: standard output carries messages and nothing else; every message is passed on as it came, but for the names
+//! of questions; a request is answered, or the client is told why not; a call is never sent twice, because that would be a
+//! second execution; a person's answer reaches the question that the person saw, or none; a server that was restarted is
+//! found again, and a client of the 2025 era need not notice; when the client goes, so does the bridge, and what waits for a
+//! person goes on waiting in the server.
 //!
 //! What is deliberately absent: any knowledge of tools, and any decision. Read `exchange.rs` next: one request.
 

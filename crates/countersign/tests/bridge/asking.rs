@@ -117,12 +117,22 @@ fn an_answer_that_the_server_refuses_is_brought_once() {
 }
 
 #[test]
-fn the_last_answer_arrives_though_the_client_is_gone() {
-    let server = asking(json!(1), |_| Reply::Status(202));
+fn the_last_answer_arrives_though_the_client_is_gone_and_nothing_else_is_under_way() {
+    let server = Server::that(|request, before| match () {
+        () if request.asks("tools/call") => {
+            let result = request.result(&json!({ "content": [] }));
+            Reply::Events(vec![("1", question(&json!(1))), ("2", result)], End::Close)
+        }
+        () if request.method == Method::POST && request.body["method"].is_null() => {
+            Reply::Status(if before == 0 { 503 } else { 202 })
+        }
+        () => polite(request),
+    });
     let mut client = Client::initialised(&server);
     client.send(&legacy(1, "tools/call", &json!({ "name": "x" })));
     let question = client.next();
+    assert_eq!(client.next()["id"], 1);
     client.send(&yes(&question));
     client.hang_up();
-    assert_eq!(server.answers().len(), 1);
+    assert_eq!(server.answers().len(), 2, "and is tried again meanwhile");
 }
