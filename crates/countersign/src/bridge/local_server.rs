@@ -59,7 +59,7 @@ impl LocalServer {
         }
         tracing::info!(folder = %self.folder.display(), "no server runs here; starting one");
         for extra in [&[][..], &ANY_PORT] {
-            match self.start(extra).await? {
+            match self.ready(self.spawn(extra)?, START_WITHIN).await? {
                 Started::Ready(place) => return Ok(place),
                 Started::Ended => tracing::debug!(?extra, "the server ended before it was ready"),
             }
@@ -95,10 +95,10 @@ impl LocalServer {
         }
     }
 
-    async fn start(&self, extra: &[&str]) -> anyhow::Result<Started> {
-        let mut child = self.spawn(extra)?;
+    /// Waits until a server that was started is ready, for as long as it lives and `bound` allows.
+    async fn ready(&self, mut child: Child, bound: Duration) -> anyhow::Result<Started> {
         let mut waited = Duration::ZERO;
-        while waited < START_WITHIN {
+        while waited < bound {
             if let Some(place) = self.found().await? {
                 see_off(child);
                 return Ok(Started::Ready(place));
@@ -112,7 +112,7 @@ impl LocalServer {
         }
         // It lives, so it is left to it: killed, it would begin its recovery from the start the next time.
         see_off(child);
-        bail!("the server is not ready after {START_WITHIN:?} and goes on starting; {}", self.see_log());
+        bail!("the server is not ready after {bound:?} and goes on starting; {}", self.see_log());
     }
 
     #[expect(clippy::disallowed_methods, reason = "the bridge starts the server that it bridges to")]
@@ -162,4 +162,37 @@ impl LocalServer {
 /// Whoever started a server learns of its end, so that it does not stay in the process table.
 fn see_off(mut child: Child) {
     std::thread::spawn(move || child.wait());
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use super::*;
+
+    /// A process in the server's place.
+    #[expect(clippy::disallowed_methods, reason = "a process that lives, and one that does not")]
+    fn process(program: &str, word: &str) -> Child {
+        Command::new(program).arg(word).spawn().unwrap()
+    }
+
+    async fn waited_for(child: Child) -> anyhow::Result<Started> {
+        let folder = tempfile::tempdir().unwrap();
+        let server = LocalServer { folder: folder.path().to_owned(), words: Vec::new(), token: None };
+        server.ready(child, Duration::from_secs(1)).await
+    }
+
+    #[tokio::test]
+    async fn a_server_that_lives_and_is_not_ready_in_time_is_left_to_go_on() {
+        let child = process("sleep", "60");
+        let pid = rustix::process::Pid::from_child(&child);
+        let outcome = waited_for(child).await;
+        let lived = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
+        let words = outcome.err().unwrap().to_string();
+        assert!(words.contains("goes on starting") && words.contains(LOG), "{words}");
+        assert!(lived.is_ok(), "its recovery would begin from the start the next time");
+    }
+
+    #[tokio::test]
+    async fn a_server_that_ends_is_not_waited_for() {
+        assert!(matches!(waited_for(process("sh", "-c")).await, Ok(Started::Ended)));
+    }
 }
