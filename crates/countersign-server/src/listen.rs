@@ -52,7 +52,7 @@ pub(crate) async fn serve(listener: TcpListener, router: Router, limits: Limits,
         match Arc::clone(&places).try_acquire_owned() {
             Err(_) => drop(tokio::spawn(turn_away(stream))),
             Ok(place) => {
-                let connection = graceful.watch(connection(stream, peer, router.clone(), limits.head));
+                let connection = graceful.watch(connection(stream, peer, router.clone(), limits.sending));
                 tokio::spawn(async move {
                     if let Err(error) = connection.await {
                         tracing::debug!(%error, "a connection ended early");
@@ -72,7 +72,7 @@ fn connection(
     stream: TcpStream,
     peer: SocketAddr,
     router: Router,
-    head: Duration,
+    sending: Duration,
 ) -> http1::Connection<
     TokioIo<TcpStream>,
     impl hyper::service::Service<
@@ -89,7 +89,7 @@ fn connection(
     });
     http1::Builder::new()
         .timer(TokioTimer::new())
-        .header_read_timeout(head)
+        .header_read_timeout(sending)
         .max_headers(MAX_HEADERS)
         .max_buf_size(MAX_HEAD_BYTES)
         .serve_connection(TokioIo::new(stream), service)

@@ -34,8 +34,8 @@ pub struct Limits {
     pub requests_per_second: NonZeroU32,
     /// The most wrong credentials a second from one address.
     pub failures_per_second: NonZeroU32,
-    /// How long a client may take to send a request's head, and how long a connection may lie idle.
-    pub head: Duration,
+    /// How long a client may take to send a request's head, and again its body; and how long a connection may lie idle.
+    pub sending: Duration,
     /// The longest a request waits for an execution.
     pub wait: Duration,
     /// How long answers that are being given may take once the server stops.
@@ -47,7 +47,7 @@ const BODY_BYTES: usize = 4 * 1024 * 1024;
 const CONNECTIONS: usize = 4_096;
 const REQUESTS_PER_SECOND: NonZeroU32 = NonZeroU32::new(20_000).unwrap();
 const FAILURES_PER_SECOND: NonZeroU32 = NonZeroU32::new(20).unwrap();
-const HEAD: Duration = Duration::from_secs(60);
+const SENDING: Duration = Duration::from_secs(60);
 const LONGEST_WAIT: Duration = Duration::from_secs(600);
 const DRAIN: Duration = Duration::from_secs(10);
 
@@ -58,7 +58,7 @@ impl Default for Limits {
             connections: CONNECTIONS,
             requests_per_second: REQUESTS_PER_SECOND,
             failures_per_second: FAILURES_PER_SECOND,
-            head: HEAD,
+            sending: SENDING,
             wait: LONGEST_WAIT,
             drain: DRAIN,
         }

@@ -113,3 +113,41 @@ impl Allowed {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use countersign_sdk::PrincipalKind;
+
+    /// The kernel refuses agents as well, with the same words; the table must not rely on it.
+    #[test]
+    fn a11_the_table_admits_no_agent_or_service_to_a_deciding_route_whatever_roles_it_claims() {
+        for (method, path) in [
+            (Method::POST, "/api/executions/{id}/resume"),
+            (Method::POST, "/api/executions/{id}/settle"),
+            (Method::POST, "/api/elicitation/{id}/resolve"),
+            (Method::POST, "/api/sessions/{id}/approvals"),
+            (Method::DELETE, "/api/sessions/{id}/approvals"),
+            (Method::DELETE, "/api/sessions/{id}/approvals/{grant}"),
+            (Method::POST, "/api/tokens"),
+            (Method::DELETE, "/api/tokens/{id}"),
+            (Method::POST, "/api/login-links"),
+        ] {
+            let allowed = allowed(&method, path).unwrap();
+            for kind in [PrincipalKind::Agent, PrincipalKind::Service] {
+                let roles = vec![Role::Agent, Role::Service, Role::Approver, Role::Admin];
+                let somebody = Principal { kind, roles, ..Principal::agent("x").unwrap() };
+                assert!(!allowed.admits(&somebody), "{method} {path} {somebody:?}");
+            }
+            assert!(allowed.admits(&Principal::admin("root").unwrap()), "{method} {path}");
+        }
+    }
+
+    #[test]
+    fn no_route_stands_twice() {
+        for (n, route) in ROUTES.iter().enumerate() {
+            let again = |other: &Route| other.path == route.path && other.method == route.method;
+            assert!(!ROUTES[..n].iter().any(again), "{}", route.path);
+        }
+    }
+}

@@ -3,6 +3,8 @@
 //!
 //! Whoever waits here can leave at any moment. The execution goes on by itself.
 
+use std::time::Duration;
+
 use countersign_core::ids::ExecutionId;
 use countersign_kernel::{Begun, ExecutionResult, Following, GatewayError, Patience, Told};
 use rmcp::ErrorData;
@@ -13,6 +15,9 @@ use super::answer::{Shape, answer, unavailable};
 use super::prompts::Asked;
 use super::requests::{Incoming, Way};
 use super::words::{HEARTBEAT, Words};
+
+/// How long a call that runs when the server stops may take to end, for its client to hear of it.
+const LAST_PATIENCE: Duration = Duration::from_secs(2);
 
 /// One client that waits for one execution.
 pub(super) struct Attendance<'a> {
@@ -37,11 +42,13 @@ impl<'a> Attendance<'a> {
     /// Waits for an execution that just began.
     pub(super) fn on(incoming: &'a Incoming<'a>, begun: &mut Begun, words: Words) -> Self {
         let following = begun.following.take();
+        let _ = incoming.execution.set(begun.execution);
         Self { incoming, execution: begun.execution, words, following }
     }
 
     /// Waits for an execution that began earlier.
     pub(super) fn again(incoming: &'a Incoming<'a>, execution: ExecutionId) -> Self {
+        let _ = incoming.execution.set(execution);
         let words = Words::to(incoming);
         let follows = words.follow() == countersign_kernel::Follow::Yes;
         let following = follows.then(|| incoming.front.gateway.follow(execution));
@@ -121,6 +128,20 @@ impl<'a> Attendance<'a> {
             return Ok(result);
         }
         self.until_paused().await
+    }
+}
+
+impl Incoming<'_> {
+    /// What a client is told that still waits when the server stops: how its execution stands.
+    pub(super) async fn last_word(&self) -> Result<CallToolResponse, ErrorData> {
+        let stopping = || unavailable("unavailable", "the server is stopping; nothing was called");
+        let execution = *self.execution.get().ok_or_else(stopping)?;
+        let waited = self.front.gateway.wait(execution, Patience::UntilPausedWithin(LAST_PATIENCE)).await;
+        let shape = match self.call {
+            Some(call) if !matches!(&*call.name, "run" | "resume") => self.front.shape_of(&call.name),
+            _ => Shape::Execution,
+        };
+        Ok(answer(&found(waited)?, shape, &self.front.links).into())
     }
 }
 

@@ -21,6 +21,7 @@ use rmcp::model::{
 use rmcp::service::{NotificationContext, RequestContext, SubscriptionContext};
 use rmcp::{ErrorData, RoleServer};
 use serde_json::Value;
+use tokio_util::sync::CancellationToken;
 
 use super::MountError;
 use super::answer::{Shape, refusal, unavailable, unknown_tool};
@@ -57,6 +58,8 @@ pub(super) struct Front {
     pub(super) shelf: Shelf,
     pub(super) seal: Seal,
     pub(super) claims: Claims,
+    /// Fires when the server is to stop.
+    pub(super) stop: CancellationToken,
     info: ServerConfig,
 }
 
@@ -67,11 +70,16 @@ pub(super) struct Handler {
 }
 
 impl Front {
-    pub(super) fn new(gateway: Gateway, links: Links, options: Options) -> Result<Self, MountError> {
+    pub(super) fn new(
+        gateway: Gateway,
+        links: Links,
+        options: Options,
+        stop: CancellationToken,
+    ) -> Result<Self, MountError> {
         let shelf = Shelf::new(gateway.catalog(), options.surface, options.companion.as_ref())?;
         let info = info(&options);
         let seal = Seal::new(options.seal_key);
-        Ok(Self { gateway, links, options, shelf, seal, claims: Claims::default(), info })
+        Ok(Self { gateway, links, options, shelf, seal, claims: Claims::default(), stop, info })
     }
 
     /// What a tool's result is shown as.
@@ -145,13 +153,26 @@ impl Handler {
         context: &Context,
     ) -> Result<CallToolResponse, ErrorData> {
         let incoming = self.incoming(context)?.calling(params);
+        tokio::select! {
+            biased;
+            answered = self.answer_whole(params, &incoming) => answered,
+            // What the client waits for goes on, here or in the next process; it must know what to ask for then.
+            () = self.front.stop.cancelled() => incoming.last_word().await,
+        }
+    }
+
+    async fn answer_whole(
+        &self,
+        params: &CallToolRequestParams,
+        incoming: &Incoming<'_>,
+    ) -> Result<CallToolResponse, ErrorData> {
         match self.front.shelf.find(&params.name) {
             Some(Item::Catalog(path)) => {
                 let path = path.clone();
-                Box::pin(self.execute(&incoming, What::Call(path))).await
+                Box::pin(self.execute(incoming, What::Call(path))).await
             }
             Some(Item::Own(Own::Run)) => match incoming.arguments::<Run>() {
-                Ok(Run { script }) => Box::pin(self.execute(&incoming, What::Script(script))).await,
+                Ok(Run { script }) => Box::pin(self.execute(incoming, What::Script(script))).await,
                 Err(refused) => Ok((*refused).into()),
             },
             Some(Item::Own(Own::Resume)) => match &params.request_state {
@@ -237,7 +258,10 @@ impl ServerHandler for Handler {
     }
 
     async fn on_initialized(&self, context: NotificationContext<RoleServer>) {
-        self.front.options.announcer.connect(context.peer);
+        // However often a client says so, it is told of changes once.
+        if self.conversation.get().is_some_and(Conversation::is_first_to_connect) {
+            self.front.options.announcer.connect(context.peer);
+        }
     }
 
     async fn discover(&self, _context: Context) -> Result<DiscoverResult, ErrorData> {

@@ -30,6 +30,7 @@ mod tasks;
 mod words;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::Router;
 use axum::routing;
@@ -47,6 +48,8 @@ use door::Door;
 use handler::{Front, Handler};
 use sessions::Sessions;
 
+/// How long last answers may take once the server stops.
+const LAST_ANSWERS: Duration = Duration::from_secs(3);
 /// The largest body of a request.
 const MAX_BODY_BYTES: usize = 4 * 1024 * 1024;
 
@@ -72,14 +75,24 @@ pub enum MountError {
 
 /// Serves MCP at `/mcp`. Requests carry a `Caller` in their extensions, put there by whoever authenticated them, and have
 /// passed the server's Host and Origin checks; rmcp's own would only know loopback, and are off. When `stop` is cancelled,
-/// streams end.
+/// whoever waits is told how the call stands, and a moment later streams end.
 pub fn service(
     gateway: Gateway,
     links: Links,
     options: Options,
     stop: CancellationToken,
 ) -> Result<Router, MountError> {
-    let front = Arc::new(Front::new(gateway, links, options)?);
+    let front = Arc::new(Front::new(gateway, links, options, stop.clone())?);
+    // rmcp cuts what is being answered; that must come after the answers.
+    let cut = CancellationToken::new();
+    tokio::spawn({
+        let cut = cut.clone();
+        async move {
+            stop.cancelled().await;
+            tokio::time::sleep(LAST_ANSWERS).await;
+            cut.cancel();
+        }
+    });
     let sessions = Sessions::new();
     let config = StreamableHttpServerConfig::default()
         .disable_allowed_hosts()
@@ -87,7 +100,7 @@ pub fn service(
         // A client of the 2026-07-28 era gets plain JSON where nothing comes before the answer; the 2025 era has streams.
         .with_json_response(true)
         .with_max_request_body_bytes(MAX_BODY_BYTES)
-        .with_cancellation_token(stop);
+        .with_cancellation_token(cut);
     let rmcp = StreamableHttpService::new(
         move || Ok(Handler::new(Arc::clone(&front))),
         Arc::clone(&sessions),

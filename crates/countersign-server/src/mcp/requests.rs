@@ -4,7 +4,7 @@
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use countersign_core::ids::ExecutionId;
 use countersign_kernel::Caller;
@@ -52,12 +52,16 @@ pub(super) struct Incoming<'a> {
     pub(super) way: Way,
     /// Whether the client takes a task for an answer.
     pub(super) takes_tasks: bool,
+    /// The execution it is about, once that is known.
+    pub(super) execution: OnceLock<ExecutionId>,
 }
 
 /// A conversation of the 2025 era: one MCP session, one session of the gateway.
 pub(super) struct Conversation {
     pub(super) session: SessionId,
     pub(super) owner: PrincipalId,
+    /// Its client is told of changes.
+    connected: AtomicBool,
     /// The least that a log line must matter.
     level: Mutex<LoggingLevel>,
     calls: Mutex<HashMap<RequestId, Call>>,
@@ -106,7 +110,17 @@ impl<'a> Incoming<'a> {
             _ => Way::Hold,
         };
         let takes_tasks = era == Era::July2026 && capabilities.supports_tasks();
-        Ok(Self { front, conversation, context, call: None, caller, era, way, takes_tasks })
+        Ok(Self {
+            front,
+            conversation,
+            context,
+            call: None,
+            caller,
+            era,
+            way,
+            takes_tasks,
+            execution: OnceLock::new(),
+        })
     }
 
     /// The same, as a call.
@@ -147,7 +161,13 @@ fn fills_forms(capabilities: &ClientCapabilities) -> bool {
 impl Conversation {
     pub(super) fn new(session: SessionId, owner: PrincipalId) -> Self {
         let level = Mutex::new(LoggingLevel::Info);
-        Self { session, owner, level, calls: Mutex::default(), has_asked: AtomicBool::new(false) }
+        let no = || AtomicBool::new(false);
+        Self { session, owner, connected: no(), level, calls: Mutex::default(), has_asked: no() }
+    }
+
+    /// True once.
+    pub(super) fn is_first_to_connect(&self) -> bool {
+        !self.connected.swap(true, Ordering::SeqCst)
     }
 
     /// Whether the client was asked nothing so far; from now on it was.

@@ -104,7 +104,7 @@ impl Incoming<'_> {
                 return Err(used(&state));
             }
             if row.decision.is_none() && !self.take(&row.elicitation, response).await? {
-                unread += 1;
+                unread = unread.saturating_add(1);
             }
         }
         let mut attendance = Attendance::again(self, state.execution);

@@ -1,5 +1,8 @@
 //! What a request brings: a JSON body, and parameters of its address. What does not fit is said in our own words.
 
+use std::sync::Arc;
+
+use axum::body::Bytes;
 use axum::extract::rejection::QueryRejection;
 use axum::extract::{FromRequest, FromRequestParts, Path, Query, Request};
 use axum::http::header;
@@ -8,6 +11,7 @@ use serde::de::DeserializeOwned;
 
 use crate::access::is_json;
 use crate::refusal::Refusal;
+use crate::shared::Shared;
 
 /// A JSON body.
 pub(super) struct Body<T>(pub(super) T);
@@ -18,26 +22,43 @@ pub(super) struct Named<T>(pub(super) T);
 /// Parameters after the `?`.
 pub(super) struct Params<T>(pub(super) T);
 
-impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Body<T> {
+/// What a page's form sent, as it came.
+pub(super) struct Form(pub(super) String);
+
+impl<T: DeserializeOwned> FromRequest<Arc<Shared>> for Body<T> {
     type Rejection = Refusal;
 
-    async fn from_request(request: Request, state: &S) -> Result<Self, Refusal> {
+    async fn from_request(request: Request, shared: &Arc<Shared>) -> Result<Self, Refusal> {
         let kind = request.headers().get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
         if !kind.is_some_and(is_json) {
             // The door refuses other types; none at all comes this far.
             return Err(Refusal::forbidden("not_json", "send `Content-Type: application/json`"));
         }
-        let bytes =
-            axum::body::Bytes::from_request(request, state).await.map_err(|rejection| {
-                match rejection.status().as_u16() {
-                    413 => Refusal::new(413, "body_too_large", "the body is larger than this server takes"),
-                    _ => Refusal::bad_request("bad_body", "the body ended early"),
-                }
-            })?;
-        serde_json::from_slice(&bytes)
+        serde_json::from_slice(&whole(request, shared).await?)
             .map(Self)
             .map_err(|error| Refusal::bad_request("bad_request", format!("the body does not fit: {error}")))
     }
+}
+
+impl FromRequest<Arc<Shared>> for Form {
+    type Rejection = Refusal;
+
+    async fn from_request(request: Request, shared: &Arc<Shared>) -> Result<Self, Refusal> {
+        let bytes = whole(request, shared).await?;
+        Ok(Self(String::from_utf8_lossy(&bytes).into_owned()))
+    }
+}
+
+/// Reads a body to its end. A client that never gets there keeps its connection only so long.
+async fn whole(request: Request, shared: &Arc<Shared>) -> Result<Bytes, Refusal> {
+    let read = tokio::time::timeout(shared.limits.sending, Bytes::from_request(request, shared));
+    let Ok(read) = read.await else {
+        return Err(Refusal::new(408, "body_too_slow", "the body did not come in time; send it again"));
+    };
+    read.map_err(|rejection| match rejection.status().as_u16() {
+        413 => Refusal::new(413, "body_too_large", "the body is larger than this server takes"),
+        _ => Refusal::bad_request("bad_body", "the body ended early"),
+    })
 }
 
 impl<S: Send + Sync, T: DeserializeOwned + Send> FromRequestParts<S> for Named<T> {

@@ -11,7 +11,7 @@ use countersign_kernel::Caller;
 use countersign_sdk::{ExposeSecret as _, Role};
 use serde::Deserialize;
 
-use super::body::{Body, Named, Params};
+use super::body::{Body, Form, Named, Params};
 use super::signpost::guarded;
 use crate::access::{COOKIE, COOKIE_LIFE, Proof};
 use crate::refusal::Refusal;
@@ -160,11 +160,7 @@ pub(super) async fn login_page(
 }
 
 /// Uses a link up, and gives the cookie.
-pub(super) async fn login(
-    State(shared): State<Arc<Shared>>,
-    axum::extract::RawForm(form): axum::extract::RawForm,
-) -> Result<Response, Refusal> {
-    let form = String::from_utf8_lossy(&form).into_owned();
+pub(super) async fn login(State(shared): State<Arc<Shared>>, Form(form): Form) -> Result<Response, Refusal> {
     let code = form.split('&').find_map(|pair| pair.strip_prefix("code=")).unwrap_or_default();
     let Some(cookie) = shared.logins.redeem(code, shared.gateway.now()) else {
         return Err(Refusal::new(410, "link_used", "this link was used or is too old; make a new one"));

@@ -2,10 +2,11 @@
 //!
 //! It tells nothing but what its reader's address says already, so that it needs no login.
 
-use axum::extract::Path;
 use axum::http::HeaderValue;
 use axum::response::{Html, IntoResponse as _, Response};
 use countersign_core::ids::ElicitationId;
+
+use super::body::Named;
 
 /// The front page.
 pub(super) async fn front() -> Response {
@@ -13,7 +14,7 @@ pub(super) async fn front() -> Response {
 }
 
 /// Where a link to a question leads.
-pub(super) async fn elicitation(Path(id): Path<String>) -> Response {
+pub(super) async fn elicitation(Named(id): Named<String>) -> Response {
     // Only an id is written back, whatever else stands in the address.
     match id.parse::<ElicitationId>() {
         Ok(id) => page(&format!(

@@ -76,6 +76,11 @@ impl House {
         Self { world, gateway, options, url: format!("{base}/mcp"), stop }
     }
 
+    /// Tells the front to stop.
+    pub(crate) fn stop(&self) {
+        self.stop.cancel();
+    }
+
     pub(crate) async fn key(&self, role: Role) -> Key {
         let minted = self.gateway.create_token("test", role, None).await.unwrap();
         Key { secret: minted.secret.expose_secret().to_owned(), id: minted.row.id }

@@ -183,3 +183,21 @@ async fn a_changed_catalog_is_announced_in_both_eras() {
     old.until("notifications/tools/list_changed").await;
     new.until("notifications/tools/list_changed").await;
 }
+
+/// Otherwise an agent would take the silence for a failure, and call a second time.
+#[tokio::test]
+async fn a_server_that_stops_tells_whoever_waits_how_the_call_stands() {
+    for era in Era::ALL {
+        let house = House::with(|options| options.hold = Duration::from_secs(60)).await;
+        let client = house.client_that(&house.key(Role::Agent).await, era, json!({})).await;
+        let call = client.call("lab__destroy", json!({ "what": "x" }));
+        let stopping = async {
+            house.until_open(1).await;
+            house.stop();
+        };
+        let (told, ()) = tokio::join!(call, stopping);
+        assert_eq!(told["structuredContent"]["status"], "paused", "{era:?}: {told}");
+        assert_eq!(house.open_questions().await.len(), 1, "it is kept");
+        assert!(house.effects().is_empty());
+    }
+}

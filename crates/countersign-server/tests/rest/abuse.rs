@@ -89,6 +89,9 @@ async fn a5_markup_in_arguments_and_addresses_comes_back_as_data_and_never_as_a_
         assert_eq!(answer.header("content-type"), "application/json");
         assert_eq!(answer.with(200)["args"]["what"], what);
     }
+    let page = house.get(Who::Nobody, "/elicitations/%3Cscript%3Ealert(1)%3C%2Fscript%3E").await;
+    assert!(page.status == 200 && !page.text.contains("script"), "{}", page.text);
+    assert!(page.header("content-security-policy").contains("default-src 'none'"));
     for path in [
         "/api/tools/%3Cscript%3E",
         "/%3Cscript%3E",
@@ -472,7 +475,7 @@ async fn a22_of_many_deciders_at_once_one_wins_the_others_are_shown_who_and_it_r
         let says = |n: usize| {
             let who = [Who::Approver, Who::OtherApprover, Who::Admin][n % 3];
             let (house, id) = (&house, &waiting.elicitation);
-            async move { (who, n % 2 == 0, house.resolve(who, id, n % 2 == 0).await) }
+            async move { (who, n.is_multiple_of(2), house.resolve(who, id, n.is_multiple_of(2)).await) }
         };
         let answers = futures_util::future::join_all((0..64).map(says)).await;
         let won: BTreeSet<String> =

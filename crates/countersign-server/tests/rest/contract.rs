@@ -26,6 +26,19 @@ async fn a_call_that_asks_is_answered_with_the_question() {
 }
 
 #[tokio::test]
+async fn the_link_of_a_question_leads_to_how_it_is_decided_and_tells_nothing_of_it() {
+    let house = House::open().await;
+    let waiting = house.wants_to_destroy("note 7").await;
+    let page = house.get(Who::Nobody, &format!("/elicitations/{}", waiting.elicitation)).await;
+    assert_eq!(page.status, 200);
+    assert!(page.text.contains(&format!("countersign approve {}", waiting.elicitation)), "{}", page.text);
+    assert!(!page.text.contains("note 7") && !page.text.contains("lab."), "{}", page.text);
+    let unknown = house.get(Who::Nobody, &format!("/elicitations/eli_{:032x}", 1)).await;
+    assert_eq!(unknown.status, 200, "whether there is such a question is nobody's to learn");
+    assert!(house.get(Who::Nobody, "/").await.text.contains("countersign inbox"));
+}
+
+#[tokio::test]
 async fn a_form_is_shown_with_its_schema_and_filled_over_rest() {
     let house = House::open().await;
     let result = house.call("lab.form", json!({})).await.with(200);
@@ -91,6 +104,23 @@ async fn resume_decides_and_answers_with_what_came_of_it() {
     let result = house.post(Who::Approver, &path, json!({ "approved": true })).await.with(200);
     assert_eq!((&result["status"], &result["success"]), (&json!("succeeded"), &json!(true)));
     assert_eq!(house.effects(), ["a"]);
+}
+
+#[tokio::test]
+async fn a_resume_that_names_its_question_and_is_sent_twice_decides_nothing_else() {
+    let house = House::open().await;
+    let waiting = house.asks("lab.steps", json!({ "what": "a" })).await;
+    let path = format!("/api/executions/{}/resume", waiting.execution);
+    let body = json!({ "approved": true, "elicitationId": waiting.elicitation });
+    for _ in 0..2 {
+        let result = house.post(Who::Approver, &path, body.clone()).await.with(200);
+        assert_eq!(result["paused"]["message"], "Go on to the second step?");
+    }
+    assert_eq!(house.effects(), ["first"]);
+    let other = house.wants_to_destroy("b").await;
+    let mixed = json!({ "approved": true, "elicitationId": other.elicitation });
+    house.post(Who::Approver, &path, mixed).await.refused(404, "not_found");
+    assert_eq!(house.open_questions().await.len(), 2);
 }
 
 #[tokio::test]

@@ -185,3 +185,16 @@ async fn the_stream_ends_when_the_server_stops() {
     assert_eq!(end, None);
     assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
 }
+
+#[tokio::test]
+async fn a_stream_on_which_nothing_happens_shows_that_it_is_alive() {
+    let house = House::open().await;
+    let request =
+        house.request(Who::Approver, reqwest::Method::GET, "/api/events").timeout(Duration::from_secs(60));
+    let mut response = request.send().await.unwrap();
+    let begun = tokio::time::Instant::now();
+    let sign = tokio::time::timeout(Duration::from_secs(20), response.chunk()).await;
+    let sign = sign.expect("a sign of life within 20 seconds").unwrap().unwrap();
+    assert!(sign.starts_with(b":"), "a comment, which clients skip: {sign:?}");
+    assert!(begun.elapsed() > Duration::from_secs(5), "and not a flood of them");
+}

@@ -190,8 +190,9 @@ impl House {
         self.post(Who::Agent, "/api/executions", json!({ "tool": tool, "args": args })).await
     }
 
-    /// The agent calls what must come to wait for a person.
+    /// The agent calls what must come to wait for a person; each a millisecond later, so that lists have one order.
     pub(crate) async fn asks(&self, tool: &str, args: Value) -> Waiting {
+        self.world.clock.jump(1);
         let result = self.call(tool, args).await.with(200);
         assert_eq!(result["status"], "paused", "{result}");
         let id = |field: &str| result["paused"][field].as_str().unwrap().to_owned();

@@ -90,7 +90,7 @@ async fn a_head_past_its_bounds_is_refused() {
 
 #[tokio::test]
 async fn what_is_no_http_is_refused_and_the_server_stays() {
-    let house = House::with(|options| options.limits.head = Duration::from_millis(300)).await;
+    let house = House::with(|options| options.limits.sending = Duration::from_millis(300)).await;
     for bytes in [
         "\r\n\r\n\r\n",
         "nonsense\r\n\r\n",
@@ -106,7 +106,7 @@ async fn what_is_no_http_is_refused_and_the_server_stays() {
 
 #[tokio::test]
 async fn a_client_that_is_slow_with_its_head_is_let_go() {
-    let house = House::with(|options| options.limits.head = Duration::from_millis(300)).await;
+    let house = House::with(|options| options.limits.sending = Duration::from_millis(300)).await;
     let mut slow = house.connect().await;
     slow.write_all(b"GET /api/whoami HTTP/1.1\r\n").await.unwrap();
     let begun = tokio::time::Instant::now();
@@ -118,6 +118,31 @@ async fn a_client_that_is_slow_with_its_head_is_let_go() {
     assert!(begun.elapsed() >= Duration::from_millis(300));
     let text = String::from_utf8_lossy(&answer);
     assert!(text.is_empty() || text.starts_with("HTTP/1.1 408"), "{text}");
+}
+
+#[tokio::test]
+async fn a_client_that_says_nothing_at_all_is_let_go() {
+    let house = House::with(|options| options.limits.sending = Duration::from_millis(300)).await;
+    let mut silent = house.connect().await;
+    let mut answer = Vec::new();
+    tokio::time::timeout(PATIENCE, silent.read_to_end(&mut answer)).await.expect("it is closed").unwrap();
+}
+
+#[tokio::test]
+async fn a_body_that_never_comes_is_not_waited_for_known_or_unknown() {
+    let house = House::with(|options| options.limits.sending = Duration::from_millis(300)).await;
+    let bearer = format!("authorization: Bearer {}\r\n", house.secret(Who::Agent).unwrap());
+    for (path, who, kind) in [
+        ("/api/executions", bearer.as_str(), "application/json"),
+        ("/login", "", "application/x-www-form-urlencoded"),
+    ] {
+        let head = format!(
+            "POST {path} HTTP/1.1\r\nhost: {}\r\n{who}content-type: {kind}\r\ncontent-length: 100\r\n\r\ncode=",
+            house.server.address()
+        );
+        let (status, text) = house.raw(&head).await;
+        assert!(status == 408 && text.contains("body_too_slow"), "{path}: {text}");
+    }
 }
 
 #[tokio::test]
@@ -166,5 +191,5 @@ async fn the_bounds_have_defaults_that_are_stated() {
     assert_eq!(limits.connections, 4_096);
     assert_eq!(limits.wait, Duration::from_secs(600));
     assert_eq!(limits.drain, Duration::from_secs(10));
-    assert_eq!(limits.head, Duration::from_secs(60));
+    assert_eq!(limits.sending, Duration::from_secs(60));
 }

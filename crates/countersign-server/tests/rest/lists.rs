@@ -6,11 +6,10 @@ use serde_json::{Value, json};
 
 use crate::house::{House, Who};
 
-/// Asks so many times, each time a millisecond later; gives the questions.
+/// Asks so many times; gives the questions.
 async fn asks(house: &House, count: usize) -> Vec<String> {
     let mut asked = Vec::new();
     for n in 0..count {
-        house.world.clock.jump(1);
         asked.push(house.wants_to_destroy(&n.to_string()).await.elicitation);
     }
     asked

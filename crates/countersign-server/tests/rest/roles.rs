@@ -22,6 +22,8 @@ const WHO_GETS_IN: &[(&str, &str, &[Who])] = &[
     ("GET", "/readyz", ANYBODY),
     ("GET", "/metrics", ANYBODY),
     ("GET", "/openapi.json", ANYBODY),
+    ("GET", "/", ANYBODY),
+    ("GET", "/elicitations/{id}", ANYBODY),
     ("GET", "/login", ANYBODY),
     ("POST", "/login", ANYBODY),
     ("POST", "/logout", KNOWN),
@@ -168,7 +170,7 @@ async fn methods_that_a_route_does_not_take_are_refused_before_anybody_is_looked
 async fn an_unknown_address_is_not_found_whoever_asks() {
     let house = House::open().await;
     for who in [Who::Nobody, Who::Agent, Who::Admin] {
-        for path in ["/", "/api", "/api/", "/api/nothing", "/api/executions/", "/admin", "/.env"] {
+        for path in ["/api", "/api/", "/api/nothing", "/api/executions/", "/admin", "/.env"] {
             house.get(who, path).await.refused(404, "not_found");
         }
     }

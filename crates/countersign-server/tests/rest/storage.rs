@@ -20,6 +20,8 @@ async fn a23_no_route_succeeds_on_a_dead_store() {
     house.faults.crash();
     // What is served out of memory, and says nothing that the store would have to confirm.
     let from_memory = [
+        "/",
+        "/elicitations/{id}",
         "/healthz",
         "/openapi.json",
         "/login",

@@ -1,8 +1,9 @@
 //! Waiting over HTTP: woken by a decision, by a new question, by the end; and told how it stands when the time is up.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use serde_json::{Value, json};
+use tokio::time::Instant;
 
 use crate::house::{House, Who};
 

@@ -65,11 +65,11 @@ async fn a_thousand_pending_approvals_survive_a_kill_and_each_approved_one_runs_
     let begun = Instant::now();
     let work: Vec<(usize, String)> = waiting.into_iter().enumerate().collect();
     let denied: BTreeSet<String> =
-        work.iter().filter(|(n, _)| n % DENIED == 0).map(|(_, id)| id.clone()).collect();
+        work.iter().filter(|(n, _)| n.is_multiple_of(DENIED)).map(|(_, id)| id.clone()).collect();
     let by = admin.clone();
     let answers = at_once(work, CLIENTS, move |(n, execution)| {
         let by = by.clone();
-        async move { by.decide(&execution, n % DENIED != 0).await.expect("it is answered") }
+        async move { by.decide(&execution, !n.is_multiple_of(DENIED)).await.expect("it is answered") }
     })
     .await;
     assert!(answers.iter().all(|(status, _)| *status == 200));

@@ -5,12 +5,7 @@
 
 #![cfg(unix)]
 #![expect(clippy::disallowed_methods, reason = "it starts and kills processes, and measures real time")]
-#![expect(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "a test that meets the unexpected stops there"
-)]
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test that meets the unexpected stops there")]
 
 mod folder;
 mod killed;
