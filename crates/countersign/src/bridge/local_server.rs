@@ -164,7 +164,8 @@ fn see_off(mut child: Child) {
     std::thread::spawn(move || child.wait());
 }
 
-#[cfg(all(test, unix))]
+#[cfg(test)]
+#[cfg(unix)]
 mod tests {
     use super::*;
 
