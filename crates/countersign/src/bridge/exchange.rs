@@ -10,6 +10,7 @@ use reqwest::header::{HeaderMap, HeaderValue};
 use super::Bridge;
 use super::failure::Failure;
 use super::http::{self, Answer, Events, SESSION_ID};
+use super::journey::Journey;
 use super::message::{FromServer, Id, Kind, Message, execution_named, from_server};
 use super::session::{Beginning, Head};
 
@@ -60,16 +61,25 @@ impl Patience {
 
 impl Bridge {
     /// Brings a request to the server, and everything that comes back to the client.
-    pub(super) async fn exchange(&self, message: &Message, id: &Id) -> Result<(), Failure> {
-        let mut patience = Patience::new();
+    pub(super) async fn exchange(
+        &self,
+        message: &Message,
+        id: &Id,
+        journey: &Journey,
+    ) -> Result<(), Failure> {
+        let (mut patience, mut was_forgotten) = (Patience::new(), false);
         loop {
             let place = self.upstream.place().await?;
             let head = self.head_for(message);
+            if !journey.may_depart() {
+                return Ok(());
+            }
             let sending = self.http.post(&place, &head, message).headers(self.mirrored(message));
             let response = match sending.send().await {
                 Ok(response) => response,
                 Err(error) if error.is_connect() => {
                     // It never got in, so it can be sent again.
+                    journey.came_back();
                     self.upstream.lost(&place);
                     patience.wait(&error).await?;
                     continue;
@@ -82,11 +92,21 @@ impl Bridge {
             };
             let session_id = response.headers().get(SESSION_ID).cloned();
             let answer = match http::answer(response, &head).await {
-                Err(Failure::Unauthorised(_)) if self.upstream.moved_from(&place).await => continue,
-                answer => answer?,
+                Err(Failure::Unauthorised(_)) if self.upstream.moved_from(&place).await => {
+                    journey.came_back();
+                    continue;
+                }
+                answer => answer.map_err(|failure| in_doubt(message, failure))?,
             };
             match answer {
-                Answer::SessionGone => self.reinitialise(head.generation).await?,
+                Answer::SessionGone => {
+                    journey.came_back();
+                    // A server that forgets what it has just agreed on is not asked as fast as it can forget.
+                    if std::mem::replace(&mut was_forgotten, true) {
+                        patience.wait(&"it forgets every session").await?;
+                    }
+                    self.reinitialise(head.generation).await?;
+                }
                 Answer::Broken => self.again(message, &mut patience, Trail::default()).await?,
                 Answer::Json { text, status } => {
                     return self.pass_json(message, id, text, status, session_id).await;
@@ -132,7 +152,7 @@ impl Bridge {
                 self.out.say(text).await;
                 Ok(())
             }
-            _ => Err(http::refused(status, &text)),
+            _ => Err(in_doubt(message, http::refused(status, &text))),
         }
     }
 
@@ -148,7 +168,7 @@ impl Bridge {
     ) -> Result<Option<Trail>, Failure> {
         let (mut trail, mut patience) = (Trail::default(), Patience::new());
         loop {
-            match self.follow(message, id, &mut events, &mut trail, session_id.clone()).await {
+            match self.follow(message, id, head, &mut events, &mut trail, session_id.clone()).await {
                 End::Answered => return Ok(None),
                 End::Broken if trail.last_event.is_none() || head.id.is_none() => return Ok(Some(trail)),
                 End::Broken => {}
@@ -167,6 +187,7 @@ impl Bridge {
         &self,
         message: &Message,
         id: &Id,
+        head: &Head,
         events: &mut Events,
         trail: &mut Trail,
         session_id: Option<HeaderValue>,
@@ -184,11 +205,12 @@ impl Bridge {
                     let _ = tokio::time::timeout(LAST_BYTES, events.next()).await;
                     return End::Answered;
                 }
-                Some(FromServer::Question(question)) => self.session.asked(question),
                 _ => {}
             }
             trail.execution = execution_named(&text).or(trail.execution.take());
-            self.out.say(text).await;
+            if let Some(text) = self.for_client(head.generation, text) {
+                self.out.say(text).await;
+            }
         }
         End::Broken
     }
@@ -246,5 +268,15 @@ impl Bridge {
         if matches!(&message.kind, Kind::Request { method, .. } if method == "tools/list") {
             self.mirrors.learn(answer);
         }
+    }
+}
+
+/// A server that failed over a call, or whoever stands before it, may have taken the call all the same.
+fn in_doubt(message: &Message, failure: Failure) -> Failure {
+    match failure {
+        Failure::Refused { status, .. } if status >= 500 && !message.may_be_repeated() => {
+            Failure::Lost { execution: None }
+        }
+        failure => failure,
     }
 }

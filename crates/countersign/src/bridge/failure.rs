@@ -13,7 +13,7 @@ const INVALID_REQUEST: i32 = -32600;
 /// Why there is no answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Failure {
-    /// The request was on its way, or its answer, when the connection broke.
+    /// The request was on its way, or its answer, when the connection broke or the server failed.
     Lost {
         /// The execution, where the server had named it.
         execution: Option<String>,
@@ -48,6 +48,15 @@ impl Failure {
         format!(r#"{{"jsonrpc":"2.0","id":{id},"error":{error}}}"#)
     }
 
+    /// Whether the server may do another time what it did not do now.
+    pub(super) fn may_pass(&self) -> bool {
+        match self {
+            Self::Unreachable(_) => true,
+            Self::Refused { status, .. } => matches!(status, 408 | 429 | 500..),
+            _ => false,
+        }
+    }
+
     /// Stable, for programs.
     pub(super) fn code(&self) -> &'static str {
         match self {
@@ -79,9 +88,9 @@ impl Failure {
                     None => "call `resume` with its execution id".to_owned(),
                 };
                 format!(
-                    "The connection to Countersign broke before there was an answer. The request was not sent again: the \
-                     call may still be waiting for a person, or may have run. To find out, {which}, or look at \
-                     `countersign inbox` and `countersign executions`."
+                    "The connection to Countersign broke, or the server failed, before there was an answer. The \
+                     request was not sent again: the call may still be waiting for a person, or may have run. To find \
+                     out, {which}, or look at `countersign inbox` and `countersign executions`."
                 )
             }
             Self::Unreachable(why) => format!(

@@ -6,6 +6,7 @@ use std::time::Duration;
 use anyhow::Context as _;
 use futures_util::{Stream, StreamExt as _, TryStreamExt as _};
 use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue};
+use reqwest::redirect::Policy;
 use reqwest::{Client, RequestBuilder, Response, StatusCode, Url};
 use sse_stream::{Sse, SseStream};
 
@@ -95,7 +96,8 @@ pub(super) enum Distance {
 impl Http {
     pub(super) fn new(distance: Distance) -> anyhow::Result<Self> {
         // No total timeout: a person's thinking time has no bound.
-        let builder = Client::builder().connect_timeout(CONNECT_WITHIN);
+        // And no redirects: a call goes where it was sent, and nowhere a second time.
+        let builder = Client::builder().connect_timeout(CONNECT_WITHIN).redirect(Policy::none());
         let builder = match distance {
             Distance::ThisMachine => builder.no_proxy().pool_max_idle_per_host(0),
             Distance::Elsewhere => builder,

@@ -17,8 +17,8 @@ use super::http::Place;
 use crate::key_files::{AGENT_TOKEN, read_token};
 use crate::reach;
 
-/// How long a server may take to be ready; recovery of a large store is part of it.
-const START_WITHIN: Duration = Duration::from_secs(30);
+/// How long a server that lives is waited for until it is ready; recovery of a large store is part of it.
+const START_WITHIN: Duration = Duration::from_secs(120);
 /// How often to look whether it is.
 const LOOK_EVERY: Duration = Duration::from_millis(25);
 /// What the server says.
@@ -28,8 +28,6 @@ const OLD_LOG: &str = "serve.log.old";
 const MAX_LOG_BYTES: u64 = 1024 * 1024;
 /// Held by whoever starts a server.
 const LOCK: &str = "serve.lock";
-/// How much of the log is shown where it did not start.
-const SHOWN_LINES: usize = 5;
 /// A port of the system's choice, where the configured one is taken.
 const ANY_PORT: [&str; 2] = ["--listen", "127.0.0.1:0"];
 
@@ -61,12 +59,12 @@ impl LocalServer {
         }
         tracing::info!(folder = %self.folder.display(), "no server runs here; starting one");
         for extra in [&[][..], &ANY_PORT] {
-            match self.start(extra).await? {
+            match self.ready(self.spawn(extra)?, START_WITHIN).await? {
                 Started::Ready(place) => return Ok(place),
                 Started::Ended => tracing::debug!(?extra, "the server ended before it was ready"),
             }
         }
-        bail!("no server can be started for {}:\n{}", self.folder.display(), self.last_words());
+        bail!("no server can be started for {}; {}", self.folder.display(), self.see_log());
     }
 
     async fn found(&self) -> anyhow::Result<Option<Place>> {
@@ -97,13 +95,12 @@ impl LocalServer {
         }
     }
 
-    async fn start(&self, extra: &[&str]) -> anyhow::Result<Started> {
-        let mut child = self.spawn(extra)?;
+    /// Waits until a server that was started is ready, for as long as it lives and `bound` allows.
+    async fn ready(&self, mut child: Child, bound: Duration) -> anyhow::Result<Started> {
         let mut waited = Duration::ZERO;
-        while waited < START_WITHIN {
+        while waited < bound {
             if let Some(place) = self.found().await? {
-                // Whoever started it learns of its end, so that it does not stay in the process table.
-                std::thread::spawn(move || child.wait());
+                see_off(child);
                 return Ok(Started::Ready(place));
             }
             if child.try_wait().context("the server cannot be watched")?.is_some() {
@@ -113,8 +110,9 @@ impl LocalServer {
             tokio::time::sleep(LOOK_EVERY).await;
             waited += LOOK_EVERY;
         }
-        let _ = child.kill();
-        bail!("the server is not ready after {START_WITHIN:?}:\n{}", self.last_words());
+        // It lives, so it is left to it: killed, it would begin its recovery from the start the next time.
+        see_off(child);
+        bail!("the server is not ready after {bound:?} and goes on starting; {}", self.see_log());
     }
 
     #[expect(clippy::disallowed_methods, reason = "the bridge starts the server that it bridges to")]
@@ -155,9 +153,47 @@ impl LocalServer {
         }
     }
 
-    fn last_words(&self) -> String {
-        let log = fs::read_to_string(self.folder.join(LOG)).unwrap_or_default();
-        let lines: Vec<&str> = log.lines().collect();
-        lines[lines.len().saturating_sub(SHOWN_LINES)..].join("\n")
+    /// Where the reason is. What the server said may hold secrets, and the model reads what went wrong.
+    fn see_log(&self) -> String {
+        format!("{} says why", self.folder.join(LOG).display())
+    }
+}
+
+/// Whoever started a server learns of its end, so that it does not stay in the process table.
+fn see_off(mut child: Child) {
+    std::thread::spawn(move || child.wait());
+}
+
+#[cfg(test)]
+#[cfg(unix)]
+mod tests {
+    use super::*;
+
+    /// A process in the server's place.
+    #[expect(clippy::disallowed_methods, reason = "a process that lives, and one that does not")]
+    fn process(program: &str, word: &str) -> Child {
+        Command::new(program).arg(word).spawn().unwrap()
+    }
+
+    async fn waited_for(child: Child) -> anyhow::Result<Started> {
+        let folder = tempfile::tempdir().unwrap();
+        let server = LocalServer { folder: folder.path().to_owned(), words: Vec::new(), token: None };
+        server.ready(child, Duration::from_secs(1)).await
+    }
+
+    #[tokio::test]
+    async fn a_server_that_lives_and_is_not_ready_in_time_is_left_to_go_on() {
+        let child = process("sleep", "60");
+        let pid = rustix::process::Pid::from_child(&child);
+        let outcome = waited_for(child).await;
+        let lived = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
+        let words = outcome.err().unwrap().to_string();
+        assert!(words.contains("goes on starting") && words.contains(LOG), "{words}");
+        assert!(lived.is_ok(), "its recovery would begin from the start the next time");
+    }
+
+    #[tokio::test]
+    async fn a_server_that_ends_is_not_waited_for() {
+        assert!(matches!(waited_for(process("sh", "-c")).await, Ok(Started::Ended)));
     }
 }

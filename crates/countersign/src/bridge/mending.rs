@@ -1,6 +1,7 @@
 //! A session of the 2025 era, begun anew after the server forgot it, and the server's own stream to the client.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures_util::StreamExt as _;
 use serde_json::json;
@@ -10,7 +11,11 @@ use super::exchange::Patience;
 use super::failure::Failure;
 use super::http::{self, Answer, SESSION_ID};
 use super::message::{FromServer, Id, Message, from_server};
+use super::questions::Question;
 use super::session::{Beginning, Head};
+
+/// How often a server that has been gone for long is asked for its stream.
+const LISTEN_EVERY: Duration = Duration::from_secs(30);
 
 impl Bridge {
     /// Agrees on the session anew with the client's own words, unless somebody else just did. What the server had asked
@@ -21,19 +26,25 @@ impl Bridge {
             return Ok(());
         }
         let (beginning, initialized) = self.session.beginning().ok_or(Failure::Lost { execution: None })?;
-        for question in self.session.withdraw() {
-            self.out.say(withdrawal(&question)).await;
-        }
+        self.withdraw(self.session.withdraw()).await;
         tracing::info!("the server does not know the session; beginning it anew");
         let (head, version) = self.initialise(&beginning).await?;
         if version != beginning.version {
             return Err(Failure::OtherRevision(version.unwrap_or_default()));
         }
-        self.session.begin(beginning, head.id);
+        // A stream of the old session may have asked something meanwhile.
+        let late = self.session.begin(beginning, head.id);
+        self.withdraw(late).await;
         if let Some(initialized) = initialized.and_then(|text| Message::parse(text).ok()) {
             self.deliver(&initialized).await;
         }
         Ok(())
+    }
+
+    async fn withdraw(&self, questions: Vec<Question>) {
+        for question in questions {
+            self.out.say(withdrawal(&question.shown())).await;
+        }
     }
 
     async fn initialise(&self, beginning: &Beginning) -> Result<(Head, Option<String>), Failure> {
@@ -58,53 +69,63 @@ impl Bridge {
         }
     }
 
-    /// Carries the server's own stream, for as long as there is a session.
+    /// Carries the server's own stream, for as long as there is a session. A server that is gone for long is still looked
+    /// for now and then: it may have something to ask when it is back.
     pub(super) async fn listen(self: Arc<Self>) {
         let (mut patience, mut last_event) = (Patience::new(), None::<String>);
+        let mut generation = self.session.head().generation;
         loop {
             let head = self.session.head();
-            let Ok(place) = self.upstream.place().await else { return };
-            let answer = match self.http.stream(&place, &head, last_event.as_deref()).send().await {
-                Ok(response) => http::answer(response, &head).await,
-                Err(error) => {
-                    if error.is_connect() {
-                        self.upstream.lost(&place);
-                    }
-                    Err(Failure::Unreachable(error.to_string()))
-                }
-            };
-            match answer {
+            if std::mem::replace(&mut generation, head.generation) != head.generation {
+                last_event = None;
+            }
+            let heard = match self.open_stream(&head, last_event.as_deref()).await {
                 Ok(Answer::Events(mut events)) => {
                     while let Some(Ok(event)) = events.next().await {
                         patience = Patience::new();
                         last_event = event.id.or(last_event);
-                        if let Some(text) = event.data.filter(|data| !data.is_empty()) {
-                            self.hear(text).await;
+                        if let Some(text) = event.data.filter(|data| !data.is_empty())
+                            && let Some(text) = self.for_client(head.generation, text)
+                        {
+                            self.out.say(text).await;
                         }
                     }
+                    Ok(())
                 }
-                Ok(Answer::SessionGone) => {
-                    last_event = None;
-                    if self.reinitialise(head.generation).await.is_err() {
-                        return;
-                    }
+                Ok(Answer::SessionGone) => self.reinitialise(head.generation).await,
+                Ok(Answer::Broken) => Ok(()),
+                // It has no such stream.
+                Ok(Answer::Json { .. }) => return,
+                Err(failure) => Err(failure),
+            };
+            match heard {
+                Ok(()) => {}
+                Err(failure) if failure.may_pass() => {
+                    tracing::debug!(code = failure.code(), "no stream of the server's");
                 }
-                Ok(Answer::Broken) => {}
-                Err(Failure::Unreachable(why)) => tracing::debug!(%why, "the server's stream broke"),
-                // It has no such stream, or not for this token.
-                Ok(Answer::Json { .. }) | Err(_) => return,
+                // It has no such stream, or not for this token or this client.
+                Err(_) => return,
             }
             if patience.wait(&"the server's stream").await.is_err() {
-                return;
+                tokio::time::sleep(LISTEN_EVERY).await;
             }
         }
     }
 
-    async fn hear(&self, text: String) {
-        if let Some(FromServer::Question(question)) = from_server(&text) {
-            self.session.asked(question);
+    async fn open_stream(&self, head: &Head, last_event: Option<&str>) -> Result<Answer, Failure> {
+        let place = self.upstream.place().await?;
+        let response = self.http.stream(&place, head, last_event).send().await.map_err(|error| {
+            if error.is_connect() {
+                self.upstream.lost(&place);
+            }
+            Failure::Unreachable(error.to_string())
+        })?;
+        match http::answer(response, head).await {
+            Err(Failure::Unauthorised(_)) if self.upstream.moved_from(&place).await => {
+                Err(Failure::Unreachable("it is somewhere else by now".to_owned()))
+            }
+            answer => answer,
         }
-        self.out.say(text).await;
     }
 }
 

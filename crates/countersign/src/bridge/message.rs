@@ -1,5 +1,5 @@
 //! One JSON-RPC message, looked into just far enough to carry it: what it is, whose it is, and which headers it needs.
-//! Its text is passed on as it came.
+//! Its text is passed on as it came, but for the names of questions (`questions.rs`).
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
@@ -11,6 +11,9 @@ use serde_json::value::RawValue;
 const VERSION_KEY: &str = "io.modelcontextprotocol/protocolVersion";
 /// Where the server says which execution a message is about.
 const EXECUTION_KEY: &str = "countersign/executionId";
+
+/// How either side says that it does not wait for an answer any more.
+const CANCELLED: &str = "notifications/cancelled";
 
 /// A request's id, as it was written.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -89,7 +92,7 @@ impl Message {
             }
             (Some(method), None) => {
                 let cancels = envelope.params.and_then(|params| params.request_id).map(Id::of);
-                let cancels = cancels.filter(|_| method == "notifications/cancelled");
+                let cancels = cancels.filter(|_| method == CANCELLED);
                 Kind::Notification { method, cancels }
             }
             (None, Some(id)) if envelope.result.is_some() || envelope.error.is_some() => {
@@ -142,6 +145,11 @@ impl Id {
         Self(raw.get().into())
     }
 
+    /// An id that is JSON already.
+    pub(super) fn written(json: String) -> Self {
+        Self(json.into())
+    }
+
     /// As it was written.
     pub(super) fn as_json(&self) -> &str {
         &self.0
@@ -158,6 +166,8 @@ pub(super) enum FromServer {
     },
     /// A question to the client.
     Question(Id),
+    /// A question to the client has no use for an answer any more.
+    Withdrawal(Id),
     Notification,
 }
 
@@ -169,6 +179,8 @@ pub(super) fn from_server(text: &str) -> Option<FromServer> {
         id: Option<&'a RawValue>,
         #[serde(borrow)]
         method: Option<&'a RawValue>,
+        #[serde(borrow)]
+        params: Option<&'a RawValue>,
         result: Option<Initialised>,
     }
     #[derive(Deserialize)]
@@ -184,8 +196,26 @@ pub(super) fn from_server(text: &str) -> Option<FromServer> {
             let version = version.as_ref().and_then(Value::as_str).map(str::to_owned);
             FromServer::Answer { id: Id::of(id), version }
         }
+        (None, Some(method))
+            if serde_json::from_str::<String>(method.get()).is_ok_and(|m| m == CANCELLED) =>
+        {
+            let params: Option<Params<'_>> =
+                incoming.params.and_then(|raw| serde_json::from_str(raw.get()).ok());
+            let question = params.and_then(|params| params.request_id).map(Id::of);
+            question.map_or(FromServer::Notification, FromServer::Withdrawal)
+        }
         (None, _) => FromServer::Notification,
     })
+}
+
+/// The same question, answer or withdrawal under another id. Nothing else in it changes.
+pub(super) fn renamed(text: &str, id: &Id) -> Option<String> {
+    let envelope: Envelope<'_> = serde_json::from_str(text).ok()?;
+    let written = envelope.id.or_else(|| envelope.params?.request_id)?.get();
+    // It was borrowed from the text, so it is somewhere in it.
+    let start = written.as_ptr().addr().checked_sub(text.as_ptr().addr())?;
+    let (before, after) = (text.get(..start)?, text.get(start + written.len()..)?);
+    Some(format!("{before}{}{after}", id.as_json()))
 }
 
 /// The execution that a message from the server names, if it names one.
@@ -267,6 +297,24 @@ mod tests {
         let text = r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":7,"reason":"enough"}}"#;
         let Kind::Notification { cancels: Some(id), .. } = parsed(text).kind else { panic!("{text}") };
         assert_eq!(id.as_json(), "7");
+    }
+
+    #[test]
+    fn a_message_under_another_id_is_otherwise_as_it_came() {
+        let id = Id::written(r#""g2-1""#.to_owned());
+        for (text, other) in [
+            (
+                r#"{"params":{"id":1,"_meta":{"progressToken":1}}, "id" : 1,"method":"elicitation/create"}"#,
+                r#"{"params":{"id":1,"_meta":{"progressToken":1}}, "id" : "g2-1","method":"elicitation/create"}"#,
+            ),
+            (r#"{"result":{"id":1},"id":1}"#, r#"{"result":{"id":1},"id":"g2-1"}"#),
+            (
+                r#"{"method":"notifications/cancelled","params":{"reason":"1","requestId":1}}"#,
+                r#"{"method":"notifications/cancelled","params":{"reason":"1","requestId":"g2-1"}}"#,
+            ),
+        ] {
+            assert_eq!(renamed(text, &id).as_deref(), Some(other));
+        }
     }
 
     #[test]

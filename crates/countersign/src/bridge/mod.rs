@@ -1,21 +1,25 @@
 //! `countersign mcp`: a pipe between a client that speaks MCP on standard input and output, and a server that speaks it over
 //! HTTP. Many clients can so share one server, and one inbox.
 //!
-//! Promises: standard output carries messages and nothing else; every message is passed on as it came; a request is
-//! answered, or the client is told why not; a call is never sent twice, because that would be a second execution; a server
-//! that was restarted is found again, and a client of the 2025 era need not notice; when the client goes, so does the bridge,
-//! and what waits for a person goes on waiting in the server.
+//! Promises: standard output carries messages and nothing else; every message is passed on as it came, but for the names
+//! of questions; a request is answered, or the client is told why not; a call is never sent twice, because that would be a
+//! second execution; a person's answer reaches the question that the person saw, or none; a server that was restarted is
+//! found again, and a client of the 2025 era need not notice; when the client goes, so does the bridge, and what waits for a
+//! person goes on waiting in the server.
 //!
 //! What is deliberately absent: any knowledge of tools, and any decision. Read `exchange.rs` next: one request.
 
+mod delivery;
 mod exchange;
 mod failure;
 mod http;
+mod journey;
 mod lines;
 mod local_server;
 mod mending;
 mod message;
 mod mirrors;
+mod questions;
 mod session;
 mod upstream;
 
@@ -28,6 +32,7 @@ use tokio::task::{AbortHandle, JoinSet};
 
 use failure::Failure;
 use http::{Distance, Http};
+use journey::{Journey, Stage};
 use lines::{Line, MAX_LINE, Outlet, Unusable};
 use message::{Id, Kind, Message, NoMessage};
 use mirrors::Mirrors;
@@ -41,8 +46,6 @@ pub(crate) use upstream::Upstream;
 const MAX_IN_FLIGHT: usize = 256;
 /// How long answers may take once the client has stopped writing. Clients wait about two seconds before they kill.
 const LAST_ANSWERS: Duration = Duration::from_secs(1);
-/// How long the server may take over a message that has no answer.
-const DELIVER_WITHIN: Duration = Duration::from_secs(10);
 /// How long saying goodbye may take.
 const LEAVE_WITHIN: Duration = Duration::from_secs(1);
 
@@ -60,6 +63,16 @@ struct Bridge {
 struct Flight {
     task: AbortHandle,
     era: Era,
+    journey: Arc<Journey>,
+}
+
+/// What the bridge does at once.
+#[derive(Default)]
+struct Tasks {
+    /// Requests, and the server's own stream, which has no end of its own.
+    requests: JoinSet<()>,
+    /// Answers of the client's on their way.
+    answers: JoinSet<()>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -87,14 +100,14 @@ pub(crate) async fn run(
         in_flight: Mutex::default(),
     });
     let mut lines = lines::read(input);
-    let mut tasks = JoinSet::new();
+    let mut tasks = Tasks::default();
     loop {
         let line = tokio::select! {
             line = lines.recv() => line,
             () = out.closed() => None,
         };
         let Some(line) = line else { break };
-        while tasks.try_join_next().is_some() {}
+        while tasks.requests.try_join_next().is_some() || tasks.answers.try_join_next().is_some() {}
         bridge.take(line, &mut tasks).await;
     }
     bridge.leave(&mut tasks).await;
@@ -105,7 +118,7 @@ pub(crate) async fn run(
 }
 
 impl Bridge {
-    async fn take(self: &Arc<Self>, line: Line, tasks: &mut JoinSet<()>) {
+    async fn take(self: &Arc<Self>, line: Line, tasks: &mut Tasks) {
         let text = match line {
             Line::Text(text) => text,
             Line::Unusable(Unusable::TooLong) => return self.refuse(&Failure::TooLong(MAX_LINE)).await,
@@ -122,17 +135,17 @@ impl Bridge {
         self.out.say(failure.line(None)).await;
     }
 
-    async fn carry(self: &Arc<Self>, message: Message, tasks: &mut JoinSet<()>) {
+    async fn carry(self: &Arc<Self>, message: Message, tasks: &mut Tasks) {
         match &message.kind {
             // Everything after it belongs to what is agreed on now.
             Kind::Request { id, .. } if message.is_initialize() => {
                 let id = id.clone();
-                let outcome = self.exchange(&message, &id).await;
+                let outcome = self.exchange(&message, &id, &Journey::default()).await;
                 self.tell(&id, outcome).await;
             }
             Kind::Request { id, .. } => {
                 let id = id.clone();
-                self.launch(message, id, tasks).await;
+                self.launch(message, id, &mut tasks.requests).await;
             }
             Kind::Notification { cancels: Some(id), .. } => {
                 let id = id.clone();
@@ -143,37 +156,37 @@ impl Bridge {
                 let is_first = is_initialized && self.session.initialized(&message.text);
                 self.deliver(&message).await;
                 if is_first {
-                    tasks.spawn(Arc::clone(self).listen());
+                    tasks.requests.spawn(Arc::clone(self).listen());
                 }
             }
-            Kind::Answer { id } => {
-                if self.session.answered(id) {
-                    self.deliver(&message).await;
-                } else {
-                    tracing::debug!("an answer to a question that was withdrawn");
+            Kind::Answer { id } => match self.session.answered(id) {
+                Some(question) => {
+                    tasks.answers.spawn(Arc::clone(self).deliver_answer(message, question));
                 }
-            }
+                None => tracing::debug!("an answer to a question that was withdrawn"),
+            },
         }
     }
 
     async fn launch(self: &Arc<Self>, message: Message, id: Id, tasks: &mut JoinSet<()>) {
         let era = if message.version.is_some() { Era::Stateless } else { Era::Sessions };
         let bridge = Arc::clone(self);
-        let key = id.clone();
+        let (key, journey) = (id.clone(), Arc::new(Journey::default()));
         let launched = {
             // Held until it is written down, so that an exchange cannot end before it began.
             let mut in_flight = self.in_flight();
             let fits = in_flight.len() < MAX_IN_FLIGHT;
             if fits {
+                let on_its_way = Arc::clone(&journey);
                 let task = tasks.spawn(async move {
-                    let outcome = bridge.exchange(&message, &id).await;
+                    let outcome = bridge.exchange(&message, &id, &on_its_way).await;
                     // A request that the client gave up has no answer.
                     let is_wanted = bridge.in_flight().remove(&id).is_some();
                     if is_wanted {
                         bridge.tell(&id, outcome).await;
                     }
                 });
-                in_flight.insert(key.clone(), Flight { task, era });
+                in_flight.insert(key.clone(), Flight { task, era, journey });
             }
             fits
         };
@@ -189,33 +202,26 @@ impl Bridge {
         }
     }
 
-    /// The client gave a request up: where every request is for itself, hanging up is how the server learns of it.
+    /// The client gave a request up. Where every request is for itself, hanging up is how the server learns of it.
     async fn cancel(&self, id: &Id, message: &Message) {
-        let flight = self.in_flight().remove(id);
-        match flight {
-            Some(flight) if flight.era == Era::Stateless => flight.task.abort(),
-            Some(_) => self.deliver(message).await,
-            None => {}
-        }
-    }
-
-    /// Brings a message that has no answer. Once is enough: where the server is gone, so is what it was about.
-    async fn deliver(&self, message: &Message) {
-        let Ok(place) = self.upstream.place().await else { return };
-        let head = if message.version.is_some() { Default::default() } else { self.session.head() };
-        let sent = self.http.post(&place, &head, message).timeout(DELIVER_WITHIN).send().await;
-        match sent {
-            Ok(response) if response.status().is_success() => {}
-            Ok(response) => tracing::warn!(status = %response.status(), "the server did not take a message"),
-            Err(error) => tracing::warn!(%error, "a message did not reach the server"),
+        let Some(flight) = self.in_flight().remove(id) else { return };
+        match (flight.journey.give_up(), flight.era) {
+            // The server never heard of it and never will, or hears that nobody listens any more.
+            (Stage::Here, _) | (_, Era::Stateless) => flight.task.abort(),
+            (_, Era::Sessions) => self.deliver(message).await,
         }
     }
 
     /// The client is gone: last answers, then goodbye.
-    async fn leave(&self, tasks: &mut JoinSet<()>) {
-        let answered = async { while !self.in_flight().is_empty() && tasks.join_next().await.is_some() {} };
+    async fn leave(&self, tasks: &mut Tasks) {
+        let Tasks { requests, answers } = tasks;
+        let answered = async {
+            while answers.join_next().await.is_some() {}
+            while !self.in_flight().is_empty() && requests.join_next().await.is_some() {}
+        };
         let _ = tokio::time::timeout(LAST_ANSWERS, answered).await;
-        tasks.shutdown().await;
+        requests.shutdown().await;
+        answers.shutdown().await;
         let head = self.session.head();
         if head.id.is_some()
             && let Some(place) = self.upstream.known()

@@ -1,15 +1,12 @@
 //! What a client of the 2025 era has agreed on with the server, kept so that it can be agreed on anew: a server that was
 //! restarted knows nothing of a session, and the client need not notice.
 
-use std::collections::HashSet;
 use std::sync::{Mutex, PoisonError};
 
 use reqwest::header::HeaderValue;
 
 use super::message::Id;
-
-/// How many questions of the server's may be open in the client at once.
-const MAX_QUESTIONS: usize = 1_024;
+use super::questions::{Question, Questions};
 
 /// The one session of the client. A client of the 2026-07-28 era never begins it.
 #[derive(Default)]
@@ -24,7 +21,7 @@ struct State {
     head: Head,
     initialize: Option<Beginning>,
     initialized: Option<String>,
-    questions: HashSet<Id>,
+    questions: Questions,
 }
 
 /// What goes with every message of the session.
@@ -49,12 +46,13 @@ impl Session {
         self.state().head.clone()
     }
 
-    /// It is begun, for the first time or anew.
-    pub(super) fn begin(&self, beginning: Beginning, id: Option<HeaderValue>) {
+    /// It is begun, for the first time or anew. The questions of the one before, which nobody waits for any more.
+    pub(super) fn begin(&self, beginning: Beginning, id: Option<HeaderValue>) -> Vec<Question> {
         let mut state = self.state();
         let generation = state.head.generation + 1;
         state.head = Head { id, version: beginning.version.clone(), generation };
         state.initialize = Some(beginning);
+        state.questions.drain()
     }
 
     /// The client's `notifications/initialized`. Whether it is the first one.
@@ -68,22 +66,29 @@ impl Session {
         Some((state.initialize.clone()?, state.initialized.clone()))
     }
 
-    /// The server asks the client something.
-    pub(super) fn asked(&self, question: Id) {
+    /// The server asks the client something. Whether the session that asks is still the one there is.
+    pub(super) fn asked(&self, question: Question) -> bool {
         let mut state = self.state();
-        if state.questions.len() < MAX_QUESTIONS {
-            state.questions.insert(question);
+        let is_current = question.generation == state.head.generation;
+        if is_current {
+            state.questions.open(question);
         }
+        is_current
     }
 
-    /// The client answers. Whether the question is still open: one of a session that is gone is not.
-    pub(super) fn answered(&self, question: &Id) -> bool {
-        self.state().questions.remove(question)
+    /// The server does not wait for the answer any more.
+    pub(super) fn withdrawn(&self, question: &Question) {
+        self.state().questions.close(question);
     }
 
-    /// Every open question, which nobody waits for any more.
-    pub(super) fn withdraw(&self) -> Vec<Id> {
-        self.state().questions.drain().collect()
+    /// The client answers what it was shown. The question, if it is still open: one of a session that is gone is not.
+    pub(super) fn answered(&self, shown: &Id) -> Option<Question> {
+        self.state().questions.take(shown)
+    }
+
+    /// Every open question; nobody waits for their answers any more.
+    pub(super) fn withdraw(&self) -> Vec<Question> {
+        self.state().questions.drain()
     }
 
     fn state(&self) -> std::sync::MutexGuard<'_, State> {

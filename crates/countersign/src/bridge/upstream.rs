@@ -17,7 +17,7 @@ pub(crate) struct Upstream {
 
 enum Source {
     Remote(Arc<Place>),
-    Local(LocalServer),
+    Local(Arc<LocalServer>),
 }
 
 impl Upstream {
@@ -28,7 +28,7 @@ impl Upstream {
 
     /// The one server of a data folder on this machine.
     pub(crate) fn local(server: LocalServer) -> Self {
-        Self::new(Source::Local(server))
+        Self::new(Source::Local(Arc::new(server)))
     }
 
     fn new(source: Source) -> Self {
@@ -47,14 +47,16 @@ impl Upstream {
     pub(super) async fn place(&self) -> Result<Arc<Place>, Failure> {
         let server = match &self.source {
             Source::Remote(place) => return Ok(Arc::clone(place)),
-            Source::Local(server) => server,
+            Source::Local(server) => Arc::clone(server),
         };
         let _one = self.looking.lock().await;
         if let Some(place) = self.known() {
             return Ok(place);
         }
-        let place = server.running().await.map_err(|error| Failure::Unreachable(format!("{error:#}")))?;
-        let place = Arc::new(place);
+        // In a task of its own: a server that is being started is seen through, even where whoever wanted it gave up.
+        let looked = tokio::spawn(async move { server.running().await }).await;
+        let found = looked.map_err(anyhow::Error::new).flatten();
+        let place = Arc::new(found.map_err(|error| Failure::Unreachable(format!("{error:#}")))?);
         *self.slot() = Some(Arc::clone(&place));
         Ok(place)
     }

@@ -34,6 +34,35 @@ fn a_call_whose_connection_breaks_is_never_sent_again() {
 }
 
 #[test]
+fn a_call_over_which_the_server_failed_may_have_run_and_is_not_sent_again() {
+    for status in [500, 502, 503, 504] {
+        let server = Server::that(move |_, _| Reply::Status(status));
+        let mut client = Client::of(&server);
+        client.send(&modern(1, "tools/call", json!({ "name": "bank__pay" })));
+        let answer = client.next();
+        assert_eq!(answer["error"]["data"]["code"], "connection_lost", "{status}: {answer}");
+        client.hears_nothing();
+        assert_eq!(server.received("tools/call").len(), 1);
+    }
+}
+
+#[test]
+fn a_server_that_forgets_every_session_is_not_asked_as_fast_as_it_forgets() {
+    let server = Server::that(|request, _| match () {
+        () if request.method == Method::GET => Reply::Status(405),
+        () if request.asks("initialize") => Reply::Session(request.initialised(), "s-1"),
+        () if request.body["id"].is_null() => Reply::Status(202),
+        () => Reply::Status(404),
+    });
+    let mut client = Client::initialised(&server);
+    client.send(&legacy(1, "tools/list", &json!({})));
+    client.hears_nothing();
+    client.hears_nothing();
+    let begun = server.received("initialize").len();
+    assert!((2..8).contains(&begun), "begun {begun} times");
+}
+
+#[test]
 fn the_execution_is_named_where_the_server_had_named_it() {
     let server = Server::that(|_, _| {
         let progress = json!({ "jsonrpc": "2.0", "method": "notifications/progress", "params": {
@@ -61,7 +90,7 @@ fn a_list_whose_connection_breaks_is_asked_for_again() {
 }
 
 /// A server that was restarted once: the first session is unknown to it.
-fn forgetful(request: &Received, before: usize) -> Reply {
+pub(crate) fn forgetful(request: &Received, before: usize) -> Reply {
     let is_old = request.header("mcp-session-id") == Some("s-1");
     match () {
         () if request.asks("initialize") => {
@@ -105,20 +134,20 @@ fn questions_of_a_session_that_is_gone_are_withdrawn() {
     });
     let mut client = Client::initialised(&server);
     client.send(&legacy(1, "tools/call", &json!({ "name": "x" })));
-    assert_eq!(client.next()["method"], "elicitation/create");
+    let question = client.next();
+    assert_eq!(question["method"], "elicitation/create");
     client.send(&legacy(2, "tools/list", &json!({})));
     let withdrawn = client.next();
     assert_eq!(
         (&withdrawn["method"], &withdrawn["params"]["requestId"]),
-        (&json!("notifications/cancelled"), &json!(5))
+        (&json!("notifications/cancelled"), &question["id"])
     );
     assert_eq!(client.next()["id"], 2);
-    client.send(&json!({ "jsonrpc": "2.0", "id": 5, "result": { "action": "accept" } }));
+    client.send(&json!({ "jsonrpc": "2.0", "id": question["id"], "result": { "action": "accept" } }));
     client.send(&legacy(3, "ping", &json!({})));
     client.next();
-    let answers =
-        server.with_method(&Method::POST).into_iter().filter(|r| r.body["method"].is_null()).count();
-    assert_eq!(answers, 0, "a late yes belongs to no question of the new session");
+    client.hears_nothing();
+    assert_eq!(server.answers().len(), 0, "a late yes belongs to no question of the new session");
 }
 
 #[test]

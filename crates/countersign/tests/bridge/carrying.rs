@@ -11,7 +11,7 @@ use crate::client::{Client, legacy, modern, until};
 use crate::server::{End, Received, Reply, Server, TOKEN};
 
 /// A server of the 2025 era: a session, an answer to everything, and no stream of its own.
-fn polite(request: &Received) -> Reply {
+pub(crate) fn polite(request: &Received) -> Reply {
     match () {
         () if request.method != Method::POST => Reply::Status(405),
         () if request.asks("initialize") => Reply::Session(request.initialised(), "s-1"),
@@ -90,20 +90,18 @@ fn events_come_as_lines_and_answers_to_questions_go_back() {
     });
     let mut client = Client::initialised(&server);
     client.send(&legacy(1, "tools/call", &json!({ "name": "x" })));
-    assert_eq!(client.next()["params"]["message"], "a\nb");
+    let question = client.next();
+    assert_eq!(question["params"]["message"], "a\nb");
     assert_eq!(client.next()["id"], 1);
-    let answer = json!({ "jsonrpc": "2.0", "id": "q", "result": { "action": "accept" } });
+    let mut answer = json!({ "jsonrpc": "2.0", "id": question["id"], "result": { "action": "accept" } });
     client.send(&answer);
     client.send(&json!({ "jsonrpc": "2.0", "id": "never asked", "result": {} }));
     client.send(&legacy(2, "ping", &json!({})));
     assert_eq!(client.next()["id"], 2);
-    let answers: Vec<_> = server
-        .with_method(&Method::POST)
-        .into_iter()
-        .filter(|request| request.body["method"].is_null())
-        .map(|request| request.body)
-        .collect();
-    assert_eq!(answers, [answer], "and nothing that nobody asked");
+    until("the answer is there", || !server.answers().is_empty());
+    answer["id"] = json!("q");
+    let answers: Vec<_> = server.answers().into_iter().map(|request| request.body).collect();
+    assert_eq!(answers, [answer], "under the server's own id, and nothing that nobody asked");
 }
 
 #[test]
@@ -147,6 +145,40 @@ fn giving_up_a_request_of_2025_is_passed_on() {
         &json!({ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": { "requestId": 7 } }),
     );
     until("it is passed on", || server.received("notifications/cancelled").len() == 1);
+}
+
+#[test]
+fn a_request_given_up_before_it_was_sent_is_never_sent() {
+    let gone = Server::that(|request, _| polite(request));
+    let mut client = Client::initialised(&gone);
+    until("it has its session", || gone.received("notifications/initialized").len() == 1);
+    let address = gone.address();
+    drop(gone);
+    client.send(&legacy(7, "tools/call", &json!({ "name": "unwanted" })));
+    client.send(&legacy(8, "tools/call", &json!({ "name": "wanted" })));
+    client.hears_nothing();
+    client.send(
+        &json!({ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": { "requestId": 7 } }),
+    );
+    client.hears_nothing();
+    let server = Server::at(&address, |request, _| polite(request));
+    assert_eq!(client.next()["id"], 8);
+    client.hears_nothing();
+    let ids: Vec<_> = server.received("tools/call").into_iter().map(|call| call.body["id"].clone()).collect();
+    assert_eq!(ids, [8], "a call that nobody wants any more");
+    assert!(server.received("notifications/cancelled").is_empty(), "of a request that was never there");
+}
+
+#[test]
+fn nothing_goes_where_a_redirect_points() {
+    let elsewhere = Server::that(|request, _| polite(request));
+    let target = format!("{}/mcp", elsewhere.url);
+    let server = Server::that(move |_, _| Reply::Moved(target.clone()));
+    let mut client = Client::of(&server);
+    client.send(&modern(1, "tools/call", json!({ "name": "x" })));
+    let answer = client.next();
+    assert_eq!(answer["error"]["data"]["code"], "server_refused", "{answer}");
+    assert!(elsewhere.with_method(&Method::POST).is_empty());
 }
 
 #[test]

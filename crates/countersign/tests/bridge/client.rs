@@ -27,8 +27,13 @@ pub(crate) struct Ended {
 
 impl Client {
     pub(crate) fn of(server: &Server) -> Self {
+        Self::with(&["mcp", "--connect", &server.url])
+    }
+
+    /// A bridge with this command line.
+    pub(crate) fn with(words: &[&str]) -> Self {
         let mut child = Command::new(env!("CARGO_BIN_EXE_countersign"))
-            .args(["mcp", "--connect", &server.url])
+            .args(words)
             .env_clear()
             .env("HOME", "/nonexistent")
             .env("COUNTERSIGN_TOKEN", TOKEN)
@@ -55,12 +60,17 @@ impl Client {
     /// A client of the 2025 era that has its session.
     pub(crate) fn initialised(server: &Server) -> Self {
         let mut client = Self::of(server);
-        client.send(&json!({ "jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {
+        client.initialise();
+        client
+    }
+
+    /// Begins a session of the 2025 era.
+    pub(crate) fn initialise(&mut self) {
+        self.send(&json!({ "jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {
             "protocolVersion": "2025-11-25", "capabilities": { "elicitation": {} }, "clientInfo": { "name": "t", "version": "1" },
         } }));
-        assert_eq!(client.next()["result"]["protocolVersion"], "2025-11-25");
-        client.send(&json!({ "jsonrpc": "2.0", "method": "notifications/initialized" }));
-        client
+        assert_eq!(self.next()["result"]["protocolVersion"], "2025-11-25");
+        self.send(&json!({ "jsonrpc": "2.0", "method": "notifications/initialized" }));
     }
 
     pub(crate) fn send(&mut self, message: &Value) {

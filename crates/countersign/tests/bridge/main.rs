@@ -9,8 +9,10 @@
     reason = "a test that meets the unexpected stops there"
 )]
 
+mod asking;
 mod breaking;
 mod carrying;
 mod client;
 mod installing;
+mod local;
 mod server;

@@ -32,6 +32,8 @@ pub(crate) enum Reply {
     /// JSON, with a session id.
     Session(Value, &'static str),
     Status(u16),
+    /// That it is to be found at another address.
+    Moved(String),
     /// Events with their ids, and how the stream ends.
     Events(Vec<(&'static str, Value)>, End),
     /// The head of an answer, and then the connection breaks.
@@ -67,15 +69,35 @@ struct Desk {
 impl Server {
     /// A server that answers so; it is told how many requests of that method name came before.
     pub(crate) fn that(behaviour: impl Fn(&Received, usize) -> Reply + Send + Sync + 'static) -> Self {
+        Self::at("127.0.0.1:0", behaviour)
+    }
+
+    /// The same at an address of the test's choice.
+    pub(crate) fn at(
+        address: &str,
+        behaviour: impl Fn(&Received, usize) -> Reply + Send + Sync + 'static,
+    ) -> Self {
         let runtime =
             tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
         let received = Arc::new(Mutex::default());
         let desk = Desk { behaviour: Arc::new(behaviour), received: Arc::clone(&received) };
-        let listener = runtime.block_on(TcpListener::bind("127.0.0.1:0")).unwrap();
+        let listener = runtime.block_on(TcpListener::bind(address)).unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
         let router = axum::Router::new().route("/mcp", axum::routing::any(answer)).with_state(desk);
+        let router = router.route("/healthz", axum::routing::get(async || "ok"));
         runtime.spawn(async move { axum::serve(listener, router).await });
         Self { url, received, _runtime: runtime }
+    }
+
+    /// Where it listens, without the scheme.
+    pub(crate) fn address(&self) -> String {
+        self.url.trim_start_matches("http://").to_owned()
+    }
+
+    /// What the client answered to questions.
+    pub(crate) fn answers(&self) -> Vec<Received> {
+        let posted = self.with_method(&Method::POST);
+        posted.into_iter().filter(|request| request.body["method"].is_null()).collect()
     }
 
     /// Everything that came with this JSON-RPC method.
@@ -152,6 +174,7 @@ fn response(reply: Reply) -> Response<Body> {
             .header("content-type", "application/json")
             .header("mcp-session-id", id)
             .body(Body::from(value.to_string())),
+        Reply::Moved(url) => builder.status(307).header("location", url).body(Body::empty()),
         Reply::Status(status) => builder.status(status).body(Body::empty()),
         Reply::Broken => builder.header("content-type", "application/json").body(broken()),
         Reply::Events(events, end) => {
