@@ -360,14 +360,16 @@ mod tests {
     #[test]
     fn no_list_of_elicitations_reads_the_whole_table() {
         let (execution, digest) = (Some(ExecutionId::from_random([1; 16])), Some(Digest::ZERO));
+        let requester = Some(PrincipalId::parse("ann").unwrap());
         for (filter, index) in [
             (ElicitationFilter::default(), "elicitations_by_age"),
             (ElicitationFilter { open_only: true, ..Default::default() }, "SEARCH o USING PRIMARY KEY"),
+            (ElicitationFilter { requester: requester.clone(), ..Default::default() }, "elicitations_by_age"),
             (ElicitationFilter { execution, ..Default::default() }, "elicitations_by_execution"),
             (ElicitationFilter { digest, ..Default::default() }, "elicitations_by_digest"),
             (ElicitationFilter { digest, open_only: true, ..Default::default() }, "elicitations_by_digest"),
         ] {
-            let plan = plan(&elicitations_sql(&filter), 5);
+            let plan = plan(&elicitations_sql(&filter), 6);
             assert!(plan.contains(index) && !plan.contains("SCAN"), "{filter:?}: {plan}");
         }
     }

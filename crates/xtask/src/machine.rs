@@ -18,7 +18,8 @@ const TICKS_PER_SECOND: f64 = 100.0;
 
 /// The processor time that ended children of this process, and theirs, have used.
 pub(crate) fn cpu_of_children() -> anyhow::Result<Duration> {
-    let stat = std::fs::read_to_string("/proc/self/stat").context("this system does not say what processes use")?;
+    let stat =
+        std::fs::read_to_string("/proc/self/stat").context("this system does not say what processes use")?;
     // What follows the name in parentheses; the name itself may have blanks.
     let fields: Vec<&str> = stat.rsplit(')').next().unwrap_or_default().split_whitespace().collect();
     let ticks = |at: usize| fields.get(at).and_then(|field| field.parse::<f64>().ok()).unwrap_or_default();

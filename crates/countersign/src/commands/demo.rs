@@ -5,7 +5,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use countersign_server::wire::{ExecuteRequest, ExecutionResult, Status};
 use serde_json::{Value, json};
 
-use super::serve::{self, LAST_HANDLERS};
+use super::serve::{self, LAST_HANDLERS, Wish};
 use crate::contact::Contact;
 use crate::exit::Exit;
 use crate::local::Setup;
@@ -42,6 +42,7 @@ fn steps(note: &Value) -> [Step; 5] {
 
 pub(super) async fn run(setup: Setup) -> anyhow::Result<Exit> {
     let (screen, invocation, listen) = (setup.screen, setup.invocation.clone(), setup.config.listen);
+    let mut wish = Wish::expect()?;
     let serving = Serving::start(setup, free(listen).await, Mode::Public).await?;
     serve::tell(&serving, screen).await?;
     if screen.audience == Audience::Program
@@ -62,7 +63,7 @@ pub(super) async fn run(setup: Setup) -> anyhow::Result<Exit> {
         std::future::pending::<anyhow::Result<()>>().await
     };
     let ended = tokio::select! {
-        stopped = serve::stopped() => stopped,
+        () = wish.come_true() => Ok(()),
         told = story => told,
     };
     screen.note("\nStopping. What waits for a person is kept.");

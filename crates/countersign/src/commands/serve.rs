@@ -13,9 +13,10 @@ pub(super) const LAST_HANDLERS: Duration = Duration::from_secs(30);
 
 pub(super) async fn run(setup: Setup, args: ServeArgs) -> anyhow::Result<Exit> {
     let (screen, listen) = (setup.screen, args.listen.unwrap_or(setup.config.listen));
+    let mut wish = Wish::expect()?;
     let serving = Serving::start(setup, listen, Mode::Public).await?;
     tell(&serving, screen).await?;
-    stopped().await?;
+    wish.come_true().await;
     screen.note("Stopping: answering what is being answered. What waits for a person is kept.");
     serving.stop(LAST_HANDLERS).await;
     Ok(Exit::Done)
@@ -42,18 +43,39 @@ pub(super) async fn tell(serving: &Serving, screen: Screen) -> anyhow::Result<()
     Ok(())
 }
 
-/// Completes when somebody wants this process to end.
-pub(super) async fn stopped() -> anyhow::Result<()> {
+/// Somebody's wish that this process end. It is expected before anybody is told that the server runs: whoever hears of it
+/// may wish it stopped at once, and that must not kill it halfway.
+pub(super) struct Wish {
     #[cfg(unix)]
-    {
+    signals: [tokio::signal::unix::Signal; 2],
+}
+
+impl Wish {
+    #[cfg(unix)]
+    pub(super) fn expect() -> std::io::Result<Self> {
         use tokio::signal::unix::{SignalKind, signal};
-        let mut terminate = signal(SignalKind::terminate())?;
+        Ok(Self { signals: [signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?] })
+    }
+
+    #[cfg(not(unix))]
+    pub(super) fn expect() -> std::io::Result<Self> {
+        Ok(Self {})
+    }
+
+    #[cfg(unix)]
+    pub(super) async fn come_true(&mut self) {
+        let [interrupted, terminated] = &mut self.signals;
         tokio::select! {
-            interrupted = tokio::signal::ctrl_c() => interrupted?,
-            _ = terminate.recv() => {}
+            _ = interrupted.recv() => {}
+            _ = terminated.recv() => {}
         }
     }
+
     #[cfg(not(unix))]
-    tokio::signal::ctrl_c().await?;
-    Ok(())
+    pub(super) async fn come_true(&mut self) {
+        if tokio::signal::ctrl_c().await.is_err() {
+            // Without a way to be told, it runs until it is killed.
+            std::future::pending().await
+        }
+    }
 }
