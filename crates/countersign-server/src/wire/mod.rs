@@ -21,7 +21,7 @@ pub use executions::{
     PendingKind, SettleRequest, Settlement, Status,
 };
 pub(crate) use identity::role_text;
-pub use identity::{CreateTokenRequest, CreatedToken, LoginLink, Token, Whoami};
+pub use identity::{CreateTokenRequest, CreatedToken, LoginLink, Standing, Token, Whoami};
 pub use policy::{ExplainRequest, Explanation, RuleReport};
 pub use problem::Problem;
 
