@@ -40,7 +40,7 @@ pub(super) struct Host {
     held_bytes: Cell<usize>,
     refusal: RefCell<Option<Refusal>>,
     /// Where the lines of the code come from; nothing before the script starts.
-    pub(super) lines: OnceCell<Lines>,
+    pub(super) source_lines: OnceCell<Lines>,
 }
 
 impl Host {
@@ -57,7 +57,7 @@ impl Host {
             lines: Cell::default(),
             held_bytes: Cell::default(),
             refusal: RefCell::default(),
-            lines: OnceCell::new(),
+            source_lines: OnceCell::new(),
         }
     }
 
@@ -144,7 +144,7 @@ impl Host {
 
     /// The line of the source that a stack trace leads to.
     fn line(&self, ctx: &Ctx<'_>, stack: &Value<'_>) -> rquickjs::Result<Option<u32>> {
-        let (Some(stack), Some(lines)) = (stack.as_string(), self.lines.get()) else { return Ok(None) };
+        let (Some(stack), Some(lines)) = (stack.as_string(), self.source_lines.get()) else { return Ok(None) };
         let stack = display::quiet(ctx, stack.to_string())?;
         Ok(stack.and_then(|stack| lines.line(&stack)))
     }

@@ -72,7 +72,7 @@ impl Engine {
             return Err(crashed("the VM was started a second time"));
         }
         let stripped = Rc::new(program.stripped.clone());
-        self.host.lines.get_or_init(|| Lines::of(&stripped));
+        self.host.source_lines.get_or_init(|| Lines::of(&stripped));
         self.stripped = Some(stripped);
         self.host.now.set(program.now.as_millis());
         *self.host.randomness.borrow_mut() = Randomness::new(program.seed);
