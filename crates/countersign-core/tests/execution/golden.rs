@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use countersign_core::canonical::Canonical;
 use countersign_core::elicitation::{Decider, Decision, Elicitation, Origin};
 use countersign_core::event::{
-    CallOutcome, Event, EventBody, Failure, Kind, LogLine, Settlement, Started, StartedBy,
+    CallIssued, CallOutcome, Event, EventBody, Failure, Kind, LogLine, Settlement, Started, StartedBy,
 };
 use countersign_core::execution::sleep_digest;
 use countersign_core::ids::{CallNo, RequestNo};
@@ -93,6 +93,8 @@ fn ends() -> Vec<EventBody> {
 
 fn scripts() -> Vec<EventBody> {
     let refused = Failure::new("tool_not_found", "There is no tool \"notes.drop\".");
+    let at_line_3 = CallIssued { line: Some(3), ..requested(CALL, READS) };
+    let asked_at_line_3 = Elicitation { line: Some(3), ..question(eli(3), Origin::Gate, ms(0)) };
     let logs = vec![LogLine { level: LogLevel::Warn, message: "two left".into() }];
     vec![
         EventBody::Started(started(Kind::Script)),
@@ -102,6 +104,8 @@ fn scripts() -> Vec<EventBody> {
         EventBody::SleepEnded { request: RequestNo(2) },
         EventBody::ScriptWaits { seen: 2 },
         EventBody::Finished { outcome: succeeded(), logs },
+        EventBody::CallIssued(at_line_3),
+        EventBody::Asked(Box::new(asked_at_line_3)),
     ]
 }
 

@@ -13,6 +13,7 @@ mod identity;
 mod openapi;
 mod own;
 mod pages;
+mod sessions;
 mod tools;
 
 use std::sync::Arc;
@@ -52,9 +53,11 @@ fn described() -> OpenApiRouter<Arc<Shared>> {
         .routes(routes!(tools::one))
         .routes(routes!(tools::declarations))
         .routes(routes!(tools::explain))
+        .routes(routes!(sessions::list))
         .routes(routes!(grants::list, grants::give, grants::clear))
         .routes(routes!(grants::revoke))
         .routes(routes!(audit::list))
+        .routes(routes!(audit::verify))
         .routes(routes!(identity::whoami))
         .routes(routes!(identity::standing))
         .routes(routes!(identity::tokens, identity::create_token))
