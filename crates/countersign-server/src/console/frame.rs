@@ -146,9 +146,10 @@ pub(crate) fn turned_away(problem: wire::Problem) -> Response {
             _ => {
                 h1 { (problem.title) }
                 p { (text(&problem.detail)) }
-                p.faint { "Code " code { (problem.code) } ". " a href="/" { "To the inbox" } }
+                p { a href="/" { "To the inbox" } }
             }
         }
+        p.faint { "Code " code { (problem.code) } }
     };
     let name = if status == StatusCode::UNAUTHORIZED { "turned-away" } else { "trouble" };
     html_response(status, &document(problem.title.as_str(), name, None, &alone(&inside)))

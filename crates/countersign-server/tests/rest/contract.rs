@@ -26,16 +26,18 @@ async fn a_call_that_asks_is_answered_with_the_question() {
 }
 
 #[tokio::test]
-async fn the_link_of_a_question_leads_to_how_it_is_decided_and_tells_nothing_of_it() {
+async fn the_link_of_a_question_leads_to_its_page_and_tells_strangers_nothing() {
     let house = House::open().await;
     let waiting = house.wants_to_destroy("note 7").await;
-    let page = house.get(Who::Nobody, &format!("/elicitations/{}", waiting.elicitation)).await;
-    assert_eq!(page.status, 200);
-    assert!(page.text.contains(&format!("countersign approve {}", waiting.elicitation)), "{}", page.text);
-    assert!(!page.text.contains("note 7") && !page.text.contains("lab."), "{}", page.text);
-    let unknown = house.get(Who::Nobody, &format!("/elicitations/eli_{:032x}", 1)).await;
-    assert_eq!(unknown.status, 200, "whether there is such a question is nobody's to learn");
-    assert!(house.get(Who::Nobody, "/").await.text.contains("countersign inbox"));
+    let link = format!("/elicitations/{}", waiting.elicitation);
+    let page = house.get(Who::Approver, &link).await;
+    assert!(page.status == 200 && page.text.contains("note 7"), "{}", page.text);
+    for path in [link, format!("/elicitations/eli_{:032x}", 1)] {
+        let page = house.get(Who::Nobody, &path).await;
+        page.turned_away(401, "unauthenticated");
+        assert!(page.text.contains("countersign login"), "{}", page.text);
+        assert!(!page.text.contains("note 7") && !page.text.contains("lab."), "{}", page.text);
+    }
 }
 
 #[tokio::test]
