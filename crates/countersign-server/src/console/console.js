@@ -89,9 +89,10 @@ const complain = (form, error) => {
   const general = $("#why-not", form) ?? $$(".violation", form).findLast((place) => !place.closest(".field"));
   let told = false;
   for (const violation of error.problem?.violations ?? []) {
-    const name = String(violation.path ?? violation).replace(/^\/|^\$\.?/, "").split(/[/.]/).pop();
+    // "/visits: 9 is greater than the maximum of 5": where, and what.
+    const [, name, problem] = violation.match(/^\/([^/:]+)[^:]*: ([^]*)$/) ?? [];
     const place = name && $(`[data-field$=".${CSS.escape(name)}"] .violation`, form);
-    if (place) { place.textContent = violation.message ?? String(violation); told = true; }
+    if (place) { place.textContent = problem; told = true; }
   }
   const place = error.field && $(`[data-field="${CSS.escape(error.field)}"] .violation`, form);
   if (place) { place.textContent = error.message; told = true; }
@@ -430,7 +431,10 @@ document.addEventListener("keydown", async (event) => {
   if (page !== "inbox") return;
   if (cards && key === "j") return on(() => step(1));
   if (cards && key === "k") return on(() => step(-1));
-  if (cards && key === "Enter" && event.target === document.body && chosen()) return on(() => location.assign($("a", chosen()).href));
+  if (cards && key === "Enter" && (event.target === document.body || event.target.closest(".card"))) {
+    const to = event.target.closest(".card") ?? chosen();
+    return to && on(() => location.assign($("a", to).href));
+  }
   if (!["a", "s", "d"].includes(key) || event.repeat || !$("#decide")) return;
   if (cards && request()?.dataset.id !== chosen()?.dataset.id) return;
   if (performance.now() - shownAt < settleMs) return on(() => say("This request only just opened. Read it, then decide."));

@@ -2,13 +2,14 @@
 
 use axum::extract::State;
 use axum::response::Response;
-use countersign_core::event::Event;
+use countersign_core::event::{Event, EventBody};
 use maud::{Markup, html};
 use serde::Deserialize;
 use std::sync::Arc;
 
 use super::api::{query, segment};
 use super::frame::{Place, Reader, Trouble};
+use super::schemas::Schemas;
 use super::text::text;
 use super::{timeline, when};
 use crate::rest::body::{Named, Params};
@@ -100,6 +101,11 @@ pub(super) async fn one(
     let at = format!("/api/executions/{}", segment(&id));
     let result: wire::ExecutionResult = reader.get(&at).await?;
     let journal: wire::List<Event> = reader.get(&format!("{at}/journal")).await?;
+    let asked = journal.items.iter().filter_map(|event| match &event.body {
+        EventBody::Asked(question) => Some(question.tool.as_str()),
+        _ => None,
+    });
+    let schemas = Schemas::of(&reader, asked).await?;
     let is_open = matches!(result.status, Status::Running | Status::Paused | Status::InDoubt);
     let main = html! {
         article.execution data-execution=(result.execution_id) data-live {
@@ -112,7 +118,7 @@ pub(super) async fn one(
             }
             (doubts(&result))
             (came_of(&result))
-            section aria-labelledby="time" { h2 #time { "Over time" } (timeline::lanes(&journal.items, shared.gateway.now())) div.scroll tabindex="0" role="region" aria-label="Events" { (timeline::events(&journal.items)) } }
+            section aria-labelledby="time" { h2 #time { "Over time" } (timeline::lanes(&journal.items, shared.gateway.now())) div.scroll tabindex="0" role="region" aria-label="Events" { (timeline::events(&journal.items, &schemas)) } }
             (script(&journal.items, &result))
             (logs(&result.logs))
             @if is_open {

@@ -9,6 +9,7 @@ use serde::Deserialize;
 
 use super::api::query;
 use super::frame::{Place, Reader, Trouble, html_response};
+use super::schemas::Schemas;
 use super::text::text;
 use super::when;
 use crate::rest::body::Params;
@@ -31,6 +32,7 @@ pub(super) struct Wanted {
 /// The page.
 pub(super) async fn page(reader: Reader) -> Result<Response, Trouble> {
     let list: wire::List<wire::Elicitation> = reader.get(&waiting(None)).await?;
+    let schemas = schemas_of(&reader, &list.items).await?;
     let main = html! {
         div.inbox {
             section.waiting aria-labelledby="waiting" {
@@ -42,7 +44,7 @@ pub(super) async fn page(reader: Reader) -> Result<Response, Trouble> {
                         button.quiet type="button" data-show-keys { "Keys " kbd { "?" } }
                     }
                 }
-                ol #cards data-next=[list.next_cursor.as_deref()] { (cards_of(&list.items)) }
+                ol #cards data-next=[list.next_cursor.as_deref()] { (cards_of(&list.items, &schemas)) }
                 div #more {}
                 (nothing(!list.items.is_empty()))
             }
@@ -66,7 +68,8 @@ pub(super) async fn cards(reader: Reader, Params(wanted): Params<Wanted>) -> Res
             wire::List::whole(items)
         }
     };
-    let page = html! { ol data-next=[list.next_cursor.as_deref()] { (cards_of(&list.items)) } };
+    let schemas = schemas_of(&reader, &list.items).await?;
+    let page = html! { ol data-next=[list.next_cursor.as_deref()] { (cards_of(&list.items, &schemas)) } };
     Ok(html_response(StatusCode::OK, &page))
 }
 
@@ -74,17 +77,22 @@ fn waiting(cursor: Option<&str>) -> String {
     query("/api/elicitation", &[("status", Some("pending")), ("limit", Some(CARDS)), ("cursor", cursor)])
 }
 
-fn cards_of(items: &[wire::Elicitation]) -> Markup {
-    html! { @for item in items { (card(item)) } }
+async fn schemas_of(reader: &Reader, items: &[wire::Elicitation]) -> Result<Schemas, Trouble> {
+    Schemas::of(reader, items.iter().map(|item| item.question.tool_path.as_str())).await
 }
 
-fn card(item: &wire::Elicitation) -> Markup {
+fn cards_of(items: &[wire::Elicitation], schemas: &Schemas) -> Markup {
+    html! { @for item in items { (card(item, schemas)) } }
+}
+
+fn card(item: &wire::Elicitation, schemas: &Schemas) -> Markup {
     let question = &item.question;
+    let message = schemas.clean(&question.tool_path, &question.args, &question.message);
     html! {
         li.card data-id=(question.elicitation_id) {
             a href={ "/elicitations/" (question.elicitation_id) } {
                 span.tool { (text(&question.tool_path)) }
-                span.says { (text(&question.message)) }
+                span.says { (text(&message)) }
                 span.by { (text(&item.requester)) " · " (text(&item.session_id)) }
                 span.times { (when::age(&question.asked_at)) " · expires in " (when::left(&question.expires_at)) }
             }

@@ -14,6 +14,7 @@ mod frame;
 mod inbox;
 mod login;
 mod request;
+mod schemas;
 mod sessions;
 mod text;
 mod timeline;

@@ -8,6 +8,7 @@ use countersign_core::ids::{CallNo, ElicitationId};
 use countersign_core::time::Timestamp;
 use maud::{Markup, html};
 
+use super::schemas::Schemas;
 use super::text::text;
 use super::when;
 
@@ -152,7 +153,7 @@ fn end(lanes: &mut [Lane], call: Option<CallNo>, phase: Phase, at: Timestamp) {
 }
 
 /// Every event, in words, with how long after the one before.
-pub(super) fn events(journal: &[Event]) -> Markup {
+pub(super) fn events(journal: &[Event], schemas: &Schemas) -> Markup {
     html! {
         table.events {
             thead { tr { th scope="col" { "When" } th scope="col" { "After" } th scope="col" { "What" } } }
@@ -161,7 +162,7 @@ pub(super) fn events(journal: &[Event]) -> Markup {
                     tr {
                         td { (when::of(event.at)) }
                         td.number { @if let Some(before) = n.checked_sub(1).and_then(|n| journal.get(n)) { (when::span(before.at.until(event.at))) } }
-                        td { (words(&event.body)) }
+                        td { (words(&event.body, schemas)) }
                     }
                 }
             }
@@ -169,12 +170,12 @@ pub(super) fn events(journal: &[Event]) -> Markup {
     }
 }
 
-fn words(body: &EventBody) -> Markup {
+fn words(body: &EventBody, schemas: &Schemas) -> Markup {
     html! {
         @match body {
             EventBody::Started(started) => { "accepted for " (text(started.requester.id.as_str())) }
             EventBody::CallIssued(issued) => { "call " (issued.call) ": " code { (issued.path) } }
-            EventBody::Asked(question) => { "asked: " a href={ "/elicitations/" (question.id) } { (text(&question.message)) } }
+            EventBody::Asked(question) => { "asked: " a href={ "/elicitations/" (question.id) } { (text(&schemas.clean(question.tool.as_str(), &question.args.to_value(), &question.message))) } }
             EventBody::Decided { decision, .. } => (decided(decision)),
             EventBody::CallStarted { call, by } => { "call " (call) " started, " (authority(by)) }
             EventBody::StepRecorded { call, name, .. } => { "call " (call) " finished its step " code { (text(name)) } }
