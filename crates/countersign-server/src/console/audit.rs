@@ -8,7 +8,7 @@ use serde::Deserialize;
 use super::api::query;
 use super::executions::more;
 use super::frame::{Place, Reader, Trouble};
-use super::text::text;
+use super::text::{short, text};
 use super::when;
 use crate::rest::body::Params;
 use crate::wire;
@@ -67,8 +67,8 @@ fn row(record: &wire::AuditRecord) -> Markup {
                 Some(entry) => {
                     td { (when::of(entry.at)) }
                     td { (text(&entry.what)) }
-                    td { @if let Some(by) = &entry.by { (text(by.as_str())) } @else { span.faint { "gateway" } } }
-                    td { @if let Some(execution) = &entry.execution { a href={ "/executions/" (execution) } { code { (execution) } } } }
+                    td { @if let Some(by) = &entry.by { (short(by.as_str())) } @else { span.faint { "gateway" } } }
+                    td { @if let Some(execution) = &entry.execution { a href={ "/executions/" (execution) } { code { (short(&execution.to_string())) } } } }
                     td.detail { (text(&entry.detail)) }
                 }
             }

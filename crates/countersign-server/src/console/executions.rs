@@ -10,7 +10,7 @@ use std::sync::Arc;
 use super::api::{query, segment};
 use super::frame::{Place, Reader, Trouble};
 use super::schemas::Schemas;
-use super::text::text;
+use super::text::{short, text};
 use super::{timeline, when};
 use crate::rest::body::{Named, Params};
 use crate::shared::Shared;
@@ -64,10 +64,10 @@ fn row(item: &wire::ExecutionSummary) -> Markup {
         tr {
             td { (standing(item.status)) }
             td { @match &item.tool { Some(tool) => code { (text(tool)) }, None => span.faint { "script" } } }
-            td { (text(&item.requester)) }
-            td { a href={ "/sessions/" (segment(&item.session_id)) } { (text(&item.session_id)) } }
+            td { (short(&item.requester)) }
+            td { a href={ "/sessions/" (segment(&item.session_id)) } { (short(&item.session_id)) } }
             td { (when::moment(&item.created_at)) }
-            td { a href={ "/executions/" (item.execution_id) } { code { (item.execution_id) } } }
+            td { a href={ "/executions/" (item.execution_id) } { code { (short(&item.execution_id)) } } }
         }
     }
 }

@@ -9,7 +9,7 @@ use maud::{DOCTYPE, Markup, html};
 
 use super::api::Api;
 use super::assets::{self, ICON, SCRIPT, STYLE};
-use super::text::text;
+use super::text::{short, text};
 use crate::refusal::Refusal;
 use crate::wire;
 
@@ -95,7 +95,7 @@ impl Reader {
                     }
                 }
                 div.who {
-                    span title=(self.who.roles.join(", ")) { (text(&self.who.principal)) }
+                    span { (self.who.roles.join(", ")) " " (short(&self.who.principal)) }
                     button.quiet type="button" data-log-out { "Log out" }
                 }
             }

@@ -10,7 +10,7 @@ use serde::Deserialize;
 use super::api::query;
 use super::frame::{Place, Reader, Trouble, html_response};
 use super::schemas::Schemas;
-use super::text::text;
+use super::text::{person, short, text};
 use super::when;
 use crate::rest::body::Params;
 use crate::wire;
@@ -93,7 +93,7 @@ fn card(item: &wire::Elicitation, schemas: &Schemas) -> Markup {
             a href={ "/elicitations/" (question.elicitation_id) } {
                 span.tool { (text(&question.tool_path)) }
                 span.says { (text(&message)) }
-                span.by { (text(&item.requester)) " · " (text(&item.session_id)) }
+                span.by { (person(item.requester_name.as_deref(), &item.requester)) " · " (short(&item.session_id)) }
                 span.times { (when::age(&question.asked_at)) " · expires in " (when::left(&question.expires_at)) }
             }
             p.verdict hidden {}

@@ -12,7 +12,7 @@ use super::api::{query, segment};
 use super::arguments::{self, Shown};
 use super::form;
 use super::frame::{Place, Reader, Trouble};
-use super::text::{Oddities, text, warning};
+use super::text::{Oddities, person, text, warning};
 use super::timeline;
 use super::when;
 use crate::rest::body::Named;
@@ -60,13 +60,13 @@ fn article(item: &wire::Elicitation, around: &Around<'_>) -> Markup {
             header {
                 h1.path { (text(&question.tool_path)) }
                 (effects(around.tool))
+                p { "Wanted by " (person(item.requester_name.as_deref(), &item.requester)) ", " (when::age(&question.asked_at)) }
             }
             (warning(odd.warnings()))
-            (facts(item))
             section aria-labelledby="asks" {
                 h2 #asks { "The tool asks" }
                 blockquote.quoted { (message) }
-                p.faint { "Words of the tool; parts of them may come from the agent. Decide by the arguments below." }
+                p.faint.small { "Words of the tool; parts of them may come from the agent. Decide by the arguments." }
             }
             section aria-labelledby="arguments" {
                 h2 #arguments { "Arguments, as they will run" }
@@ -75,6 +75,7 @@ fn article(item: &wire::Elicitation, around: &Around<'_>) -> Markup {
                 details.raw { summary { "Raw JSON" } pre tabindex="0" { (arguments::raw(&shown)) } }
             }
             (wrote(around.script.as_deref(), question.line))
+            (facts(item))
             (before(item, around.earlier))
             span #end-of-request {}
             (decision(item, is_long))
@@ -114,12 +115,12 @@ fn facts(item: &wire::Elicitation) -> Markup {
     let question = &item.question;
     html! {
         dl.facts {
+            dt { "Why it asks" } dd { (text(&question.because)) }
+            @if item.decision.is_none() { dt { "Expires in" } dd { (when::left(&question.expires_at)) } }
             dt { "Wanted by" } dd { (text(&item.requester)) }
             dt { "Session" } dd { a href={ "/sessions/" (segment(&item.session_id)) } { (text(&item.session_id)) } }
             dt { "Execution" } dd { a href={ "/executions/" (question.execution_id) } { (question.execution_id) } }
-            dt { "Asked" } dd { (when::age(&question.asked_at)) }
-            @if item.decision.is_none() { dt { "Expires in" } dd { (when::left(&question.expires_at)) } }
-            dt { "Why it asks" } dd { (text(&question.because)) }
+            dt { "Asked" } dd { (when::moment(&question.asked_at)) }
         }
     }
 }

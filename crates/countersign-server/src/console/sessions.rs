@@ -6,7 +6,7 @@ use serde::Deserialize;
 
 use super::api::{query, segment};
 use super::frame::{Place, Reader, Trouble};
-use super::text::text;
+use super::text::{short, text};
 use super::{executions, when};
 use crate::rest::body::{Named, Params};
 use crate::wire;
@@ -33,7 +33,7 @@ pub(super) async fn list(reader: Reader, Params(wanted): Params<Wanted>) -> Resu
                     @for session in &list.items {
                         tr {
                             td { a href={ "/sessions/" (segment(&session.session_id)) } { (text(&session.session_id)) } }
-                            td { (text(&session.owner)) }
+                            td { (short(&session.owner)) }
                             td { (when::moment(&session.opened_at)) }
                             td.number { (session.approvals) }
                         }

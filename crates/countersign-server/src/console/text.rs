@@ -8,6 +8,23 @@ pub(super) fn text(raw: &str) -> Markup {
     marked(&visible(raw))
 }
 
+/// An id, cut to what one can compare at a glance; whole on asking.
+pub(super) fn short(id: &str) -> Markup {
+    const ENOUGH: usize = 8;
+    let random = id.rfind('_').map_or(0, |at| at + 1);
+    match id.get(random..random + ENOUGH) {
+        Some(_) if id.len() > random + 2 * ENOUGH => {
+            html! { span.id title=(id) { (id.get(..random + ENOUGH).unwrap_or(id)) "…" } }
+        }
+        _ => text(id),
+    }
+}
+
+/// Who wants something: what people call them, and who they are.
+pub(super) fn person(name: Option<&str>, id: &str) -> Markup {
+    html! { @if let Some(name) = name { (text(name)) " " } span.faint { (short(id)) } }
+}
+
 /// What a person should know about texts before they believe them.
 pub(super) fn warning(of: &[Warning]) -> Markup {
     html! {
@@ -83,6 +100,14 @@ mod tests {
         assert_eq!(text("<b>&\"x").into_string(), "&lt;b&gt;&amp;&quot;x");
         assert_eq!(text("a\u{202e}b").into_string(), "a<mark class=\"odd\">⟦U+202E⟧</mark>b");
         assert_eq!(text("⟦U+202E⟧").into_string(), "<mark class=\"odd\">⟦U+27E6⟧</mark>U+202E⟧", "a forged mark is none");
+    }
+
+    #[test]
+    fn a_long_id_is_cut_where_it_is_random_and_whole_on_asking() {
+        let id = "ses_of_tok_0cdff4eba55f5f0207168466dd6b24f2";
+        let cut = short(id).into_string();
+        assert!(cut.contains(">ses_of_tok_0cdff4eb…<") && cut.contains(&format!("title=\"{id}\"")), "{cut}");
+        assert_eq!(short("ses_mine").into_string(), "ses_mine");
     }
 
     #[test]
