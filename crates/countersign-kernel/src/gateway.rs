@@ -26,7 +26,8 @@ use crate::hooks::{Hooks, PostHook, PreHook};
 use crate::kernel::{Doors, Kernel, OnPause};
 use crate::ports::{
     Clock, Credentials, ElicitationFilter, ElicitationRow, Entropy, EnvCredentials, ExecutionFilter,
-    ExecutionRow, Listing, Page, ScriptHost, Standing, Store, SystemClock, SystemEntropy, TokenRow,
+    ExecutionRow, Listing, Page, ScriptHost, SessionSummary, Standing, Store, SystemClock, SystemEntropy,
+    TokenRow,
 };
 use crate::result::{ExecutionResult, Pending};
 use crate::script::RunRequest;
@@ -388,6 +389,11 @@ impl Gateway {
     /// One execution's row: whose it is and where it stands.
     pub async fn execution(&self, id: ExecutionId) -> Result<Option<ExecutionRow>, GatewayError> {
         Ok(self.kernel.store.execution(id).await?)
+    }
+
+    /// Sessions, newest first, each with how many of its remembered approvals still count.
+    pub async fn sessions(&self, page: Page) -> Result<Listing<SessionSummary>, GatewayError> {
+        Ok(self.kernel.store.sessions(self.kernel.now(), page).await?)
     }
 
     /// Whose a session is.

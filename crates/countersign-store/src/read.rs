@@ -17,14 +17,15 @@ use countersign_core::grant::Grant;
 use countersign_core::ids::{ElicitationId, ExecutionId};
 use countersign_core::time::Timestamp;
 use countersign_kernel::ports::{
-    ElicitationFilter, ElicitationRow, ExecutionFilter, ExecutionRow, Listing, SessionRow, Standing,
-    StoreError, TokenRow,
+    ElicitationFilter, ElicitationRow, ExecutionFilter, ExecutionRow, Listing, SessionRow, SessionSummary,
+    Standing, StoreError, TokenRow,
 };
 use countersign_sdk::{PrincipalId, SessionId};
 use rusqlite::{Connection, OpenFlags, Params, Row, params};
 use tokio::sync::Semaphore;
 
-use crate::cursor::Window;
+use crate::apply::usable_grant;
+use crate::cursor::{Window, numbered};
 use crate::fault::{Closed, Fault};
 use crate::open;
 use crate::rows::{self, ELICITATION_COLUMNS, EXECUTION_COLUMNS, Stored as _, millis};
@@ -274,6 +275,29 @@ pub(crate) fn session(db: &Connection, id: &SessionId) -> Result<Option<SessionR
     )
 }
 
+/// Sessions, newest first. Of those opened in the same millisecond the one that came last is the newest.
+pub(crate) fn sessions(
+    db: &Connection,
+    now: Timestamp,
+    window: &Window,
+) -> Result<Listing<SessionSummary>, Fault> {
+    let params = params![window.start.at, window.start.number(), window.rows(), millis(now)];
+    let read = |row: &Row<'_>| {
+        let summary = SessionSummary { row: rows::session(row)?, live_grants: count(row.get(6)?)? };
+        Ok((row.get::<_, i64>(5)?, summary))
+    };
+    let items = all(db, SESSIONS, params, read)?;
+    let Listing { items, next } = window.listing(items, |(no, of)| (of.row.opened_at, numbered(*no)));
+    Ok(Listing { items: items.into_iter().map(|(_, summary)| summary).collect(), next })
+}
+
+const SESSIONS: &str = concat!(
+    "SELECT id, principal, client, opened_at, sum, no,
+         (SELECT count(*) FROM grants g WHERE g.session = s.id AND ",
+    usable_grant!("?4"),
+    ") FROM sessions s WHERE (opened_at, no) < (?1, ?2) ORDER BY opened_at DESC, no DESC LIMIT ?3"
+);
+
 /// The token with this hash.
 pub(crate) fn token_by_hash(db: &Connection, hash: Digest) -> Result<Option<TokenRow>, Fault> {
     one(db, "SELECT body, sum, revoked_at, hash FROM tokens WHERE hash = ?1", [hash.as_bytes()], rows::token)
@@ -355,6 +379,13 @@ mod tests {
                 assert!(plan.contains(index) && !plan.contains("TEMP B-TREE"), "{condition}: {plan}");
             }
         }
+    }
+
+    #[test]
+    fn a_list_of_sessions_reads_its_page_and_the_grants_of_those_on_it() {
+        let plan = plan(SESSIONS, 4);
+        assert!(plan.contains("sessions_by_age") && plan.contains("grants_by_session"), "{plan}");
+        assert!(!plan.contains("SCAN") && !plan.contains("TEMP B-TREE"), "{plan}");
     }
 
     #[test]

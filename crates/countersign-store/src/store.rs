@@ -14,7 +14,7 @@ use countersign_core::ids::{ElicitationId, ExecutionId};
 use countersign_core::time::Timestamp;
 use countersign_kernel::ports::{
     Committed, ElicitationFilter, ElicitationRow, ExecutionFilter, ExecutionRow, Listing, Page, SessionRow,
-    Standing, Store, StoreError, TokenRow, Write,
+    SessionSummary, Standing, Store, StoreError, TokenRow, Write,
 };
 use countersign_sdk::{PrincipalId, SessionId};
 
@@ -140,6 +140,11 @@ impl Store for SqliteStore {
 
     async fn session(&self, id: &SessionId) -> Result<Option<SessionRow>, StoreError> {
         self.readers.point(|db| read::session(db, id))
+    }
+
+    async fn sessions(&self, now: Timestamp, page: Page) -> Result<Listing<SessionSummary>, StoreError> {
+        let window = Window::of(List::Sessions, &page)?;
+        self.readers.list(move |db| read::sessions(db, now, &window)).await
     }
 
     async fn token_by_hash(&self, hash: Digest) -> Result<Option<TokenRow>, StoreError> {

@@ -63,6 +63,7 @@ pub(crate) const ROUTES: &[Route] = &[
     route(Method::GET, "/api/tools/{path}", Allowed::Known),
     route(Method::GET, "/api/declarations", Allowed::Known),
     route(Method::POST, "/api/policy/explain", Allowed::Known),
+    route(Method::GET, "/api/sessions", Allowed::Deciders),
     route(Method::GET, "/api/sessions/{id}/approvals", Allowed::Known),
     route(Method::POST, "/api/sessions/{id}/approvals", Allowed::Deciders),
     route(Method::DELETE, "/api/sessions/{id}/approvals", Allowed::Deciders),

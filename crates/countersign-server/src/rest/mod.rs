@@ -13,6 +13,7 @@ mod identity;
 mod openapi;
 mod own;
 mod pages;
+mod sessions;
 mod signpost;
 mod tools;
 
@@ -57,6 +58,7 @@ fn described() -> OpenApiRouter<Arc<Shared>> {
         .routes(routes!(tools::one))
         .routes(routes!(tools::declarations))
         .routes(routes!(tools::explain))
+        .routes(routes!(sessions::list))
         .routes(routes!(grants::list, grants::give, grants::clear))
         .routes(routes!(grants::revoke))
         .routes(routes!(audit::list))

@@ -10,6 +10,7 @@ mod executions;
 mod identity;
 mod policy;
 mod problem;
+mod sessions;
 
 pub use catalog::{ToolDetail, ToolEffects};
 pub use decisions::{
@@ -24,6 +25,7 @@ pub(crate) use identity::role_text;
 pub use identity::{CreateTokenRequest, CreatedToken, LoginLink, Token, Whoami};
 pub use policy::{ExplainRequest, Explanation, RuleReport};
 pub use problem::Problem;
+pub use sessions::Session;
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;

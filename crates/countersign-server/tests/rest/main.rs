@@ -22,6 +22,7 @@ mod problems;
 mod reading;
 mod roles;
 mod secrets;
+mod sessions;
 mod stopping;
 mod storage;
 mod stream;

@@ -43,6 +43,7 @@ const WHO_GETS_IN: &[(&str, &str, &[Who])] = &[
     ("GET", "/api/tools/{path}", KNOWN),
     ("GET", "/api/declarations", KNOWN),
     ("POST", "/api/policy/explain", KNOWN),
+    ("GET", "/api/sessions", DECIDERS),
     ("GET", "/api/sessions/{id}/approvals", KNOWN),
     ("POST", "/api/sessions/{id}/approvals", DECIDERS),
     ("DELETE", "/api/sessions/{id}/approvals", DECIDERS),
