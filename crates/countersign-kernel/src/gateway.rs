@@ -15,6 +15,7 @@ use serde_json::Value;
 use tokio::sync::{broadcast, watch};
 
 use crate::accept::{Accepted, CallRequest, Caller, Patience};
+use crate::audit::{AuditPage, AuditQuery, ChainReport};
 use crate::catalog::Catalog;
 use crate::decide::{Decide, Receipt};
 use crate::drive::Entry;
@@ -414,6 +415,17 @@ impl Gateway {
     /// Audit records after a number.
     pub async fn audit(&self, after: u64, limit: usize) -> Result<Vec<AuditRecord>, GatewayError> {
         Ok(self.kernel.store.audit(after, limit).await?)
+    }
+
+    /// Audit records that a filter lets through, either way. A page looks at a bounded number of records, so that it may be
+    /// short and still not the last.
+    pub async fn audit_page(&self, query: &AuditQuery) -> Result<AuditPage, GatewayError> {
+        self.kernel.audit_page(query).await
+    }
+
+    /// Follows the chain of the audit from its first record to the one that is the last now.
+    pub async fn verify_audit(&self) -> Result<ChainReport, GatewayError> {
+        self.kernel.verify_audit().await
     }
 
     /// The remembered approvals of a session.

@@ -69,6 +69,7 @@ pub(crate) const ROUTES: &[Route] = &[
     route(Method::DELETE, "/api/sessions/{id}/approvals", Allowed::Deciders),
     route(Method::DELETE, "/api/sessions/{id}/approvals/{grant}", Allowed::Deciders),
     route(Method::GET, "/api/audit", Allowed::Deciders),
+    route(Method::GET, "/api/audit/verify", Allowed::Deciders),
     route(Method::GET, "/api/tokens", Allowed::Admins),
     route(Method::POST, "/api/tokens", Allowed::Admins),
     route(Method::DELETE, "/api/tokens/{id}", Allowed::Admins),

@@ -62,6 +62,7 @@ fn described() -> OpenApiRouter<Arc<Shared>> {
         .routes(routes!(grants::list, grants::give, grants::clear))
         .routes(routes!(grants::revoke))
         .routes(routes!(audit::list))
+        .routes(routes!(audit::verify))
         .routes(routes!(identity::whoami))
         .routes(routes!(identity::tokens, identity::create_token))
         .routes(routes!(identity::revoke_token))

@@ -9,6 +9,7 @@
 
 mod abuse;
 mod answer;
+mod audit;
 mod contract;
 mod document;
 mod events;

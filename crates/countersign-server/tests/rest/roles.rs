@@ -49,6 +49,7 @@ const WHO_GETS_IN: &[(&str, &str, &[Who])] = &[
     ("DELETE", "/api/sessions/{id}/approvals", DECIDERS),
     ("DELETE", "/api/sessions/{id}/approvals/{grant}", DECIDERS),
     ("GET", "/api/audit", DECIDERS),
+    ("GET", "/api/audit/verify", DECIDERS),
     ("GET", "/api/tokens", ADMINS),
     ("POST", "/api/tokens", ADMINS),
     ("DELETE", "/api/tokens/{id}", ADMINS),
