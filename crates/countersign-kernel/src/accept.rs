@@ -242,6 +242,7 @@ impl Kernel {
             args: admitted.args.clone(),
             policy_version: self.policy_version,
             requested: None,
+            line: None,
         }
     }
 

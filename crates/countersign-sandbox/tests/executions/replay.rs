@@ -286,6 +286,23 @@ fn a_script_that_no_longer_does_what_its_journal_says_halts_before_anything_runs
     }
 }
 
+/// A line is for people to look at. A newer stripper, or a journal of a build that knew no lines, must not halt a script.
+#[test]
+fn a_script_whose_calls_come_from_other_lines_is_still_the_same_script() {
+    let source =
+        "await tools.lab.read({ what: 'a' });\n\nreturn (await tools.lab.destroy_each({ what: 'b' })).done;";
+    let world = world(8);
+    world.life(async |gateway| {
+        let paused = gateway.runs(source).await;
+        let forged = forge(&world, paused.execution, &source.replace('\n', " ")).await;
+        gateway.decide(says(ann(), Target::Execution(forged), yes())).await.unwrap();
+        let end = gateway.wait(forged, Patience::Unlimited).await.unwrap().unwrap();
+        assert_eq!(end.value, Some(json!(true)), "{:?}", end.error);
+        let lines: Vec<_> = end.calls.iter().map(|call| call.line).collect();
+        assert_eq!(lines, [Some(1), Some(3)], "as they were recorded");
+    });
+}
+
 #[test]
 fn what_completed_is_not_run_again_on_replay() {
     let world = world(8).set(|settings| settings.park_after = Duration::from_millis(10));

@@ -32,6 +32,7 @@ pub(super) fn asked(no: u32, args: Value) -> Elicitation {
             asked_at: Timestamp::from_millis(NOW.as_millis() - 3_000).to_string(),
             expires_at: later(3_600_000).to_string(),
             url: None,
+            line: None,
         },
         status: "pending".to_owned(),
         session_id: "ses_local".to_owned(),
