@@ -97,6 +97,7 @@ impl Store for MemoryStore {
         let after = page.cursor.as_deref().map(|text| parse_cursor::<ExecutionId>('x', text)).transpose()?;
         let wanted = |row: &&ExecutionRow| {
             (filter.status.is_empty() || filter.status.contains(&row.status))
+                && filter.session.as_ref().is_none_or(|session| *session == row.session)
                 && filter.requester.as_ref().is_none_or(|requester| *requester == row.requester)
         };
         let rows = state.by_age.iter().rev().filter(|place| after.is_none_or(|after| **place < after));

@@ -255,6 +255,8 @@ pub struct ExecutionFilter {
     pub status: Vec<Status>,
     /// Only this requester's.
     pub requester: Option<PrincipalId>,
+    /// Only those of this session.
+    pub session: Option<SessionId>,
 }
 
 /// Which elicitations.

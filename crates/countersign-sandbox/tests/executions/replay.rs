@@ -190,7 +190,7 @@ async fn answer_oldest(world: &World, gateway: &Gateway) {
 
 /// Somebody looks, and says what really happened.
 async fn settle_doubts(world: &World, gateway: &Gateway) {
-    let filter = ExecutionFilter { status: vec![Status::InDoubt], requester: None };
+    let filter = ExecutionFilter { status: vec![Status::InDoubt], ..ExecutionFilter::default() };
     let Ok(rows) = gateway.executions(filter, Page::first(10)).await else { return };
     for row in rows.items {
         let Ok(execution) = Execution::replay(&gateway.journal(row.id).await.unwrap_or_default()) else {

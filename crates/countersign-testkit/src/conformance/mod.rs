@@ -90,6 +90,7 @@ macro_rules! store_promises {
             standing::what_is_unfinished_is_counted,
             lists::executions_are_listed_newest_first,
             lists::executions_are_found_by_status_and_requester,
+            lists::executions_are_found_by_session,
             lists::elicitations_are_listed_oldest_first,
             lists::pages_follow_one_another_while_rows_are_added,
             lists::a_page_holds_what_was_asked_for_and_never_more_than_a_thousand,
