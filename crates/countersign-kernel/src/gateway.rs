@@ -27,7 +27,8 @@ use crate::hooks::{Hooks, PostHook, PreHook};
 use crate::kernel::{Doors, Kernel, OnPause};
 use crate::ports::{
     Clock, Credentials, ElicitationFilter, ElicitationRow, Entropy, EnvCredentials, ExecutionFilter,
-    ExecutionRow, Listing, Page, ScriptHost, SessionSummary, Standing, Store, SystemClock, SystemEntropy, TokenRow,
+    ExecutionRow, Listing, Page, ScriptHost, SessionSummary, Standing, Store, SystemClock, SystemEntropy,
+    TokenRow,
 };
 use crate::result::{ExecutionResult, Pending};
 use crate::script::RunRequest;

@@ -15,8 +15,8 @@ use countersign_core::ids::{ElicitationId, ExecutionId, TokenId};
 use countersign_core::time::Timestamp;
 use countersign_kernel::ports::{
     Committed, ElicitationFilter, ElicitationRow, ExecutionFilter, ExecutionRow, GrantWrite, JournalWrite,
-    Listing, Page, Requirement, SessionRow, SessionSummary, Standing, Store, StoreError,
-    TokenRow, TokenWrite, Write,
+    Listing, Page, Requirement, SessionRow, SessionSummary, Standing, Store, StoreError, TokenRow,
+    TokenWrite, Write,
 };
 use countersign_sdk::{PrincipalId, SessionId};
 

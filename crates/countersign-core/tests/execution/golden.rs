@@ -256,9 +256,15 @@ fn fields_that_a_later_version_added_are_passed_over() {
 #[test]
 fn optional_fields_may_be_missing_and_are_not_written_when_empty() {
     let lines = |key: &str| GOLDEN.lines().filter(|line| line.contains(&format!("\"{key}\":"))).count();
-    for (key, written) in
-        [("idempotencyKey", 1), ("comment", 1), ("data", 1), ("token", 3), ("script", 1), ("logs", 1)]
-    {
+    for (key, written) in [
+        ("idempotencyKey", 1),
+        ("comment", 1),
+        ("data", 1),
+        ("token", 3),
+        ("script", 1),
+        ("logs", 1),
+        ("line", 2),
+    ] {
         assert_eq!(lines(key), written, "{key} is written where it is given, and only there");
     }
     assert!(!GOLDEN.contains(":null"), "a field without a value is left out");
@@ -271,7 +277,7 @@ fn optional_fields_may_be_missing_and_are_not_written_when_empty() {
 fn a_field_that_is_not_optional_must_be_there() {
     for line in GOLDEN.lines() {
         let whole: Value = serde_json::from_str(line).unwrap();
-        let optional = ["token", "idempotencyKey", "comment", "data", "script", "requested", "logs"];
+        let optional = ["token", "idempotencyKey", "comment", "data", "script", "requested", "line", "logs"];
         let name = whole["event"].as_object().unwrap().keys().next().unwrap().clone();
         for field in whole["event"][&name].as_object().unwrap().keys() {
             let mut torn = whole.clone();

@@ -83,7 +83,9 @@ impl Lines {
             // What does not decode is left out, with all that follows it.
             let _ = each_segment(&self.stripped.mappings, |number, segment| {
                 let here = usize::try_from(number).ok().and_then(|number| lines.get_mut(number));
-                let (Some(here), Some(place)) = (here, segment.place()) else { return ControlFlow::Continue(()) };
+                let (Some(here), Some(place)) = (here, segment.place()) else {
+                    return ControlFlow::Continue(());
+                };
                 if here.origins.last().is_none_or(|(_, line)| *line != place.line) {
                     here.origins.push((usize::try_from(segment.generated).unwrap_or(0), place.line));
                 }

@@ -289,7 +289,8 @@ fn a_script_that_no_longer_does_what_its_journal_says_halts_before_anything_runs
 /// A line is for people to look at. A newer stripper, or a journal of a build that knew no lines, must not halt a script.
 #[test]
 fn a_script_whose_calls_come_from_other_lines_is_still_the_same_script() {
-    let source = "await tools.lab.read({ what: 'a' });\n\nreturn (await tools.lab.destroy_each({ what: 'b' })).done;";
+    let source =
+        "await tools.lab.read({ what: 'a' });\n\nreturn (await tools.lab.destroy_each({ what: 'b' })).done;";
     let world = world(8);
     world.life(async |gateway| {
         let paused = gateway.runs(source).await;

@@ -72,9 +72,8 @@ pub(super) async fn verify(
 
 impl Wanted {
     fn query(self) -> Result<AuditQuery, Refusal> {
-        let bad = |what: &str| {
-            Refusal::bad_request("bad_request", format!("`{what}` is not of the right form"))
-        };
+        let bad =
+            |what: &str| Refusal::bad_request("bad_request", format!("`{what}` is not of the right form"));
         let order = match self.order.as_deref() {
             None | Some("asc") => AuditOrder::OldestFirst,
             Some("desc") => AuditOrder::NewestFirst,

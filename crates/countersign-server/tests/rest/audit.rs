@@ -72,7 +72,8 @@ async fn the_audit_is_filtered_by_execution_principal_and_transition() {
 #[tokio::test]
 async fn what_is_not_of_the_right_form_is_refused() {
     let house = House::open().await;
-    for query in ["execution=exec_1", "execution=", "by=", "by=a%20b", "order=down", "limit=0", "limit=1001"] {
+    for query in ["execution=exec_1", "execution=", "by=", "by=a%20b", "order=down", "limit=0", "limit=1001"]
+    {
         house.get(Who::Approver, &format!("/api/audit?{query}")).await.refused(400, "bad_request");
     }
     for query in ["cursor=x", "cursor=-1", "cursor=1.5&order=desc"] {
@@ -107,7 +108,11 @@ async fn a_part_looks_at_a_bounded_number_of_records_and_says_where_to_go_on() {
     let newest = house.recorded().await;
 
     let part = house.get(Who::Approver, "/api/audit?what=Nothing").await.with(200);
-    assert_eq!(part, json!({ "items": [], "nextCursor": MAX_AUDIT_SCAN.to_string() }), "empty, and not the last");
+    assert_eq!(
+        part,
+        json!({ "items": [], "nextCursor": MAX_AUDIT_SCAN.to_string() }),
+        "empty, and not the last"
+    );
     let part = house.get(Who::Approver, "/api/audit?what=Nothing&order=desc").await.with(200);
     assert_eq!(part["nextCursor"], (newest + 1 - MAX_AUDIT_SCAN).to_string());
 
@@ -125,7 +130,11 @@ async fn a_part_looks_at_a_bounded_number_of_records_and_says_where_to_go_on() {
         from: Some(MAX_AUDIT_SCAN + 1),
         limit: 10,
     };
-    assert_eq!(looked_at(&house.gateway, at_the_bound.clone()).await, None, "all that there is was looked at");
+    assert_eq!(
+        looked_at(&house.gateway, at_the_bound.clone()).await,
+        None,
+        "all that there is was looked at"
+    );
     let one_past = AuditQuery { from: Some(MAX_AUDIT_SCAN + 2), ..at_the_bound };
     assert_eq!(looked_at(&house.gateway, one_past).await, Some(2));
 }

@@ -102,12 +102,9 @@ async fn a_full_last_part_has_no_next_one() {
 async fn executions_are_found_by_session_requester_and_status_together() {
     let house = House::open().await;
     let mut expected = Vec::new();
-    for (who, session) in [
-        (Who::Agent, "ses_a"),
-        (Who::Agent, "ses_b"),
-        (Who::OtherAgent, "ses_c"),
-        (Who::Agent, "ses_a"),
-    ] {
+    for (who, session) in
+        [(Who::Agent, "ses_a"), (Who::Agent, "ses_b"), (Who::OtherAgent, "ses_c"), (Who::Agent, "ses_a")]
+    {
         house.world.clock.jump(1);
         let call = json!({ "tool": "lab.destroy_each", "args": { "what": "x" }, "sessionId": session });
         let begun = house.post(who, "/api/executions", call).await.with(200);
@@ -122,10 +119,12 @@ async fn executions_are_found_by_session_requester_and_status_together() {
         format!("sessionId=ses_a&requester={agent}"),
         format!("sessionId=ses_a&requester={agent}&status=paused,failed"),
     ] {
-        let found = walk(&house, &format!("/api/executions?limit=1&{filter}"), "executionId", async |_| {}).await;
+        let found =
+            walk(&house, &format!("/api/executions?limit=1&{filter}"), "executionId", async |_| {}).await;
         assert_eq!(found, expected, "{filter}");
     }
-    let by_agent = walk(&house, &format!("/api/executions?requester={agent}"), "executionId", async |_| {}).await;
+    let by_agent =
+        walk(&house, &format!("/api/executions?requester={agent}"), "executionId", async |_| {}).await;
     assert_eq!(by_agent.len(), 3);
     for none in ["sessionId=ses_nobodys", "requester=nobody", "sessionId=ses_a&status=succeeded"] {
         let list = house.get(Who::Approver, &format!("/api/executions?{none}")).await.with(200);

@@ -13,9 +13,7 @@ use countersign_kernel::ports::{
     Write,
 };
 
-use super::subject::{
-    Subject, at, create, fresh, fresh_principal, fresh_session, grants, revoke, token,
-};
+use super::subject::{Subject, at, create, fresh, fresh_principal, fresh_session, grants, revoke, token};
 
 /// Whoever opens it again, and as whatever client.
 pub async fn opening_a_session_again_changes_nothing(store: Arc<dyn Store>) {
@@ -95,7 +93,9 @@ pub async fn a_foreign_cursor_finds_no_sessions(store: Arc<dyn Store>) {
     let filter = ExecutionFilter { requester: Some(subject.requester), ..Default::default() };
     let of_executions = store.executions(filter, Page::first(1)).await.unwrap().next.unwrap();
     let good = store.sessions(at(0), Page::first(1)).await.unwrap().next.unwrap();
-    for cursor in ["", "s", "next", "é", &of_executions, &good[1..], &good[..good.len() - 1], &format!("{good}0")] {
+    for cursor in
+        ["", "s", "next", "é", &of_executions, &good[1..], &good[..good.len() - 1], &format!("{good}0")]
+    {
         let page = Page { cursor: Some(cursor.to_owned()), limit: 1 };
         let refused = store.sessions(at(0), page).await;
         assert!(matches!(refused, Err(StoreError::BadCursor)), "{cursor:?}: {refused:?}");

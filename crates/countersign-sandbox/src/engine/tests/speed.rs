@@ -23,8 +23,9 @@ fn replay(calls: u32) -> Duration {
 }
 
 fn replay_after(before: &str, calls: u32) -> Duration {
-    let source =
-        format!("{before}let t = 0; for (let i = 0; i < {calls}; i++) t += (await tools.a.b.c({{ i }})).i; return t");
+    let source = format!(
+        "{before}let t = 0; for (let i = 0; i < {calls}; i++) t += (await tools.a.b.c({{ i }})).i; return t"
+    );
     let program = program(&source);
     let completions: Vec<_> = (0..calls).map(|no| done(no, NOW, &json!({ "i": no }))).collect();
     median(11, || {
