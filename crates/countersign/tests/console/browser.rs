@@ -328,7 +328,7 @@ fn start_driver() -> (Child, String) {
     let mut lines = BufReader::new(driver.stdout.take().unwrap()).lines().map_while(Result::ok);
     // "ChromeDriver was started successfully on port 40001."
     let port = lines.find_map(|line| {
-        line.rsplit_once(" on port ").map(|(_, port)| port.trim_end_matches('.').to_owned())
+        line.rsplit_once("successfully on port ").map(|(_, port)| port.trim_end_matches('.').to_owned())
     });
     let port = port.expect("ChromeDriver says where it listens");
     // Somebody must go on listening, or it would die of saying something.
