@@ -89,7 +89,10 @@ impl Writer {
         }
         self.shared.unawaited.fetch_add(1, Ordering::AcqRel);
         let sent = self.send(Command { staged, answer: None }, self.bound - self.bound / 4);
-        sent.inspect_err(|_| drop(self.shared.unawaited.fetch_sub(1, Ordering::AcqRel)))
+        if sent.is_err() {
+            self.shared.unawaited.fetch_sub(1, Ordering::AcqRel);
+        }
+        sent
     }
 
     /// Waits until what was accepted without an answer is written, so that whoever reads finds it. Where the medium fails, they

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 
 use reqwest::Method;
-use serde_json::{Value, json};
+use serde_json::json;
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Metadata, Subscriber};

@@ -37,6 +37,7 @@ pub(super) fn asked(no: u32, args: Value) -> Elicitation {
         status: "pending".to_owned(),
         session_id: "ses_local".to_owned(),
         requester: "agent-1".to_owned(),
+        requester_name: None,
         digest: "00".repeat(32),
         decision: None,
     }
