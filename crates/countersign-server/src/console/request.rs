@@ -105,7 +105,7 @@ fn effects(tool: Option<&wire::ToolDetail>) -> Markup {
 /// What a tool does to the world, as labels.
 pub(super) fn badges(effects: wire::ToolEffects) -> Markup {
     html! {
-        @if effects.destructive { span.badge.destructive { "destructive" } } @else { span.badge { "read only" } }
+        @if effects.destructive { span.badge.destructive { "destructive" } } @else { span.badge { "safe" } }
         @if effects.idempotent { span.badge { "idempotent" } }
         @if effects.open_world { span.badge { "reaches outside" } }
     }

@@ -89,7 +89,7 @@ fn outcome(policy: &wire::Explanation) -> Markup {
     html! {
         section aria-labelledby="policy" {
             h2 #policy { "What policy says" }
-            p { "A call " strong { (would) } ", because of " (text(&policy.source)) "." @if let Some(reason) = &policy.reason { " “" (text(reason)) "”" } }
+            p { "A call " strong { (would) } ": " (text(&policy.source)) "." @if let Some(reason) = &policy.reason { " “" (text(reason)) "”" } }
             @if !policy.rules.is_empty() {
                 details { summary { "Every rule, in order" }
                     ol.plain { @for rule in &policy.rules { li { code { (text(&rule.pattern)) } @if let Some(when) = &rule.when { " when " code { (text(when)) } } ": " (rule.effect) " (" (rule.outcome.replace('_', " ")) ")" } } }

