@@ -71,9 +71,8 @@ fn route(request: &Request) -> Result<&'static table::Route, Refusal> {
     let Some(path) = request.extensions().get::<MatchedPath>() else {
         return Err(Refusal::not_found("there is nothing at this address"));
     };
-    table::route_of(request.method(), path.as_str()).ok_or_else(|| {
-        Refusal::new(405, "method_not_allowed", "this address does not take this method")
-    })
+    table::route_of(request.method(), path.as_str())
+        .ok_or_else(|| Refusal::new(405, "method_not_allowed", "this address does not take this method"))
 }
 
 async fn pass(shared: &Shared, mut request: Request, next: Next) -> Result<Response, Refusal> {

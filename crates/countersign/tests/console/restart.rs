@@ -18,7 +18,9 @@ async fn an_open_page_outlives_a_server_that_is_killed_and_nothing_is_lost() {
     program.kill();
     browser.until("it says that it is cut off", "!document.querySelector('#offline').hidden").await;
     browser.press("a").await;
-    browser.until("it does not claim to have decided", "document.querySelector('#why-not').textContent").await;
+    browser
+        .until("it does not claim to have decided", "document.querySelector('#why-not').textContent")
+        .await;
     program.start_again();
     assert!(program.desk.is_pending(&seen).await);
     // Before the page has found its way back.
