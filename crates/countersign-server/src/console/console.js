@@ -13,6 +13,8 @@ const settleMs = 400;
 const stayMs = 4000;
 // How long ids of new requests are gathered before their cards are asked for.
 const gatherMs = 20;
+// How long after a server that does not answer is asked again.
+const againMs = 1000;
 
 const store = {
   get: (key) => { try { return localStorage.getItem(key); } catch { return null; } },
@@ -125,7 +127,8 @@ const submit = async (form) => {
 
 // The page's tables and articles anew, without losing what is typed elsewhere.
 const refresh = async () => {
-  const fresh = await fetchPage(location.href);
+  const fresh = await fetchPage(location.href).catch(() => null);
+  if (!fresh) return refreshSoon(againMs);
   const [old, now] = [$("main"), $("main", fresh)];
   if (!old || !now) return;
   const secret = $("#secret", old);
@@ -220,10 +223,12 @@ const choose = async (item, { open = true } = {}) => {
   if (!open || !isWide()) return;
   const turn = ++opening;
   pane.setAttribute("aria-busy", "true");
-  const article = $("#request", await fetchPage(`/elicitations/${item.dataset.id}`));
+  const fresh = await fetchPage(`/elicitations/${item.dataset.id}`).catch(() => null);
   // The reader may have gone on meanwhile.
   if (turn !== opening) return;
   pane.removeAttribute("aria-busy");
+  if (!fresh) return say("The server does not answer. Choose the request again.");
+  const article = $("#request", fresh);
   pane.replaceChildren(...(article ? [article] : []));
   pane.scrollTop = 0;
   watchEnd();
@@ -245,16 +250,17 @@ const loadMore = async () => {
   loading = true;
   try {
     const more = $("ol", await fetchPage(`/inbox/cards?cursor=${encodeURIComponent(next)}`));
+    if (!more) return;
     add(more);
-    if (more?.dataset.next) cards.dataset.next = more.dataset.next;
+    if (more.dataset.next) cards.dataset.next = more.dataset.next;
     else delete cards.dataset.next;
-  } finally {
+  } catch { /* they are asked for again when they are reached again */ } finally {
     loading = false;
   }
 };
 
 const add = (list) => {
-  for (const item of $$(".card", list ?? document.createElement("ol"))) if (!card(item.dataset.id)) cards.append(item);
+  for (const item of $$(".card", list)) if (!card(item.dataset.id)) cards.append(item);
   $("#empty").hidden = cards.children.length > 0;
   tick();
 };
@@ -265,13 +271,19 @@ const arrive = (id) => {
   // What is further down the list than what is loaded comes with the rest of it.
   if (card(id) || cards.dataset.next) return;
   wanted.add(id);
-  gathering ??= setTimeout(async () => {
-    const ids = [...wanted].slice(0, 50);
-    for (const one of ids) wanted.delete(one);
-    gathering = undefined;
-    add($("ol", await fetchPage(`/inbox/cards?ids=${ids.join(",")}`)));
-    if (wanted.size) arrive([...wanted][0]);
-  }, gatherMs);
+  gathering ??= setTimeout(fetchWanted, gatherMs);
+};
+
+const fetchWanted = async () => {
+  const ids = [...wanted].slice(0, 50);
+  const page = await fetchPage(`/inbox/cards?ids=${ids.join(",")}`).catch(() => null);
+  const list = page && $("ol", page);
+  if (list) {
+    add(list);
+    for (const id of ids) wanted.delete(id);
+  }
+  // The stream tells of each only once: what could not be fetched is asked for until it is.
+  gathering = wanted.size ? setTimeout(fetchWanted, list ? gatherMs : againMs) : undefined;
 };
 
 // A request that was decided, here or elsewhere: its card says by whom, and leaves.
@@ -350,9 +362,9 @@ const wish = async (name) => {
 // ---- Events
 
 let refreshing;
-const refreshSoon = () => {
+const refreshSoon = (ms = 100) => {
   clearTimeout(refreshing);
-  refreshing = setTimeout(refresh, 100);
+  refreshing = setTimeout(refresh, ms);
 };
 
 const listen = () => {
