@@ -76,6 +76,9 @@ pub enum AgentError {
     /// Two tools have the same name.
     #[error("two tools are called {0:?}; filter one of them out")]
     DuplicateTool(String),
+    /// A toolset has a tool that no model can call.
+    #[error("{0}; filter it out")]
+    BadName(String),
     /// The model went on and on.
     #[error("the model made {0} turns without an end; raise .max_iterations(…) if it needs more")]
     TooManyIterations(u32),
@@ -112,6 +115,7 @@ impl AgentError {
             Self::Model(error) => error.code(),
             Self::Toolset { .. } => "toolset_unavailable",
             Self::DuplicateTool(_) => "duplicate_tool",
+            Self::BadName(_) => "bad_name",
             Self::TooManyIterations(_) => "too_many_iterations",
             Self::UnknownHandoff(_) => "unknown_handoff",
             Self::InDoubt { .. } => "in_doubt",

@@ -19,7 +19,7 @@ use crate::event::AgentEvent;
 use crate::message::{CallKey, Reply};
 use crate::model::{ModelRequest, TurnSoFar};
 use crate::queue::Events;
-use crate::tool::AgentTool;
+use crate::tool::{AgentTool, name_problem};
 
 /// A conversation that goes on.
 pub(crate) struct Run {
@@ -143,6 +143,9 @@ async fn tools_of(agent: &Agent) -> Result<Vec<AgentTool>, AgentError> {
     for toolset in &agent.parts().toolsets {
         let found = toolset.tools().await;
         tools.extend(found.map_err(|cause| AgentError::Toolset { name: toolset.name().to_owned(), cause })?);
+    }
+    if let Some(problem) = tools.iter().find_map(|tool| name_problem(tool.name())) {
+        return Err(AgentError::BadName(problem));
     }
     let mut names = BTreeSet::new();
     match tools.iter().find(|tool| !names.insert(tool.name())) {

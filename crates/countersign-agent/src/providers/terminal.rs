@@ -42,6 +42,11 @@ impl TerminalConfirmation {
         Self::with(attended, lines, std::io::stderr())
     }
 
+    /// Rejects everything and says so, as [`stdio`](Self::stdio) does where there is no terminal.
+    pub fn unattended() -> Self {
+        Self::with(false, mpsc::channel(1).1, std::io::stderr())
+    }
+
     /// Asks on `out` and reads `lines`: for a program with a terminal of its own making.
     pub fn on(lines: mpsc::Receiver<String>, out: impl Write + Send + 'static) -> Self {
         Self::with(true, lines, out)

@@ -1,5 +1,24 @@
-//! What the agent promises, as tests. `shop.rs` is the one fixture.
+//! What the agent promises, as tests. `shop.rs` is the fixture; `disk.rs` and `server.rs` are its journal and its network.
+#![expect(clippy::disallowed_methods, reason = "tests start processes, read their environment and measure time")]
 
+mod anthropic;
+mod building;
+mod crashes;
+mod disk;
+mod doubt;
+mod example;
+mod gateway;
+mod handoffs;
 mod holes;
+mod hooks;
+mod killed;
+mod openai;
+mod providers;
 mod seed;
+mod server;
 mod shop;
+mod stored;
+mod streaming;
+mod toolsets;
+mod upstream;
+mod wire;
