@@ -5,7 +5,9 @@ use std::time::{Duration, Instant};
 
 use countersign_agent::model::{ScriptedModel, ScriptedTurn};
 use countersign_agent::providers::AlwaysApprove;
-use countersign_agent::{Agent, AgentBuilder, AgentTool, HookError, HookVerdict, ToolCtx, ToolOutcome, ToolUse};
+use countersign_agent::{
+    Agent, AgentBuilder, AgentTool, HookError, HookVerdict, ToolCtx, ToolOutcome, ToolUse,
+};
 use countersign_sdk::ToolError;
 use futures_util::StreamExt;
 use serde_json::json;
@@ -70,9 +72,10 @@ async fn measured(
 }
 
 fn agent() -> AgentBuilder {
-    let tool = AgentTool::new("double").describe("Doubles a number.").destructive().handler(
-        async |_: ToolCtx, input: Number| -> Result<usize, ToolError> { Ok(input.n * 2) },
-    );
+    let tool = AgentTool::new("double")
+        .describe("Doubles a number.")
+        .destructive()
+        .handler(async |_: ToolCtx, input: Number| -> Result<usize, ToolError> { Ok(input.n * 2) });
     let model = ScriptedModel::endless(|number| {
         if number >= TURNS {
             return ScriptedTurn::says("Done.");

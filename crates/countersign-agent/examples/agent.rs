@@ -32,7 +32,10 @@ async fn main() -> Result<(), Failure> {
 }
 
 /// One chat; returns how many notes were deleted.
-pub async fn talk(out: &mut (impl Write + Send), person: impl ConfirmationProvider) -> Result<usize, Failure> {
+pub async fn talk(
+    out: &mut (impl Write + Send),
+    person: impl ConfirmationProvider,
+) -> Result<usize, Failure> {
     let deleted = Arc::new(AtomicUsize::new(0));
     let agent = agent(&deleted, person)?;
     let mut events = agent.chat_stream("Delete the note about the old printer.");

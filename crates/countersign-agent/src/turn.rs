@@ -36,11 +36,13 @@ impl Run {
     /// Goes on until the model ends, or something stops it.
     pub(crate) async fn to_the_end(&self) -> Result<Reply, AgentError> {
         self.nothing_in_doubt().await?;
+        // The calls of a turn run the tools that the model was shown, also where their toolset has others by then.
+        let mut shown = None;
         loop {
             let next = self.ledger.look().await.next();
             match next {
-                Next::AskModel => self.ask_model().await?,
-                Next::RunCalls(open) => self.run_calls(open).await?,
+                Next::AskModel => shown = Some(self.ask_model().await?),
+                Next::RunCalls(open) => self.run_calls(open, shown.take()).await?,
                 Next::Finished(text) => {
                     let agent = self.active().await?.name().to_owned();
                     let messages = self.ledger.look().await.messages().to_vec();
@@ -74,7 +76,8 @@ impl Run {
         })
     }
 
-    async fn ask_model(&self) -> Result<(), AgentError> {
+    /// Has the model make its turn, and returns the tools that it was shown.
+    async fn ask_model(&self) -> Result<Vec<AgentTool>, AgentError> {
         let agent = self.active().await?;
         let (messages, iterations) = {
             let conversation = self.ledger.look().await;
@@ -93,12 +96,16 @@ impl Run {
         let agent = parts.name.clone();
         // Let go of the messages first: a conversation that nobody else holds grows in place.
         drop(messages);
-        Ok(self.ledger.record(Record::ModelTurned { agent, text, calls }).await?)
+        self.ledger.record(Record::ModelTurned { agent, text, calls }).await?;
+        Ok(tools)
     }
 
-    async fn run_calls(&self, open: Vec<CallKey>) -> Result<(), AgentError> {
+    async fn run_calls(&self, open: Vec<CallKey>, shown: Option<Vec<AgentTool>>) -> Result<(), AgentError> {
         let agent = self.active().await?;
-        let tools = tools_of(&agent).await?;
+        let tools = match shown {
+            Some(tools) => tools,
+            None => tools_of(&agent).await?,
+        };
         let (limit, at_once) = match agent.parts().pace {
             Pace::Sequential => (1, 1),
             Pace::Parallel(most) => (most, open.len()),
@@ -117,15 +124,21 @@ impl Run {
         for key in waiting.by_ref().take(at_once) {
             running.spawn(CallRun::new(Arc::clone(&turn), key).settle());
         }
+        let mut failed = None;
         while let Some(ended) = running.join_next().await {
-            if let Settled::HandedOff(to) = ended.map_err(|_| AgentError::Stopped)?? {
-                self.events.tell(AgentEvent::Handoff { from: turn.agent.name().to_owned(), to });
+            match ended.map_err(|_| AgentError::Stopped).flatten() {
+                Ok(Settled::Here) => {}
+                Ok(Settled::HandedOff(to)) => {
+                    self.events.tell(AgentEvent::Handoff { from: turn.agent.name().to_owned(), to });
+                }
+                // The others are let go on to their ends: one that is cut off would be in doubt as well.
+                Err(error) => failed = failed.or(Some(error)),
             }
-            if let Some(key) = waiting.next() {
+            if let Some(key) = waiting.next().filter(|_| failed.is_none()) {
                 running.spawn(CallRun::new(Arc::clone(&turn), key).settle());
             }
         }
-        Ok(())
+        failed.map_or(Ok(()), Err)
     }
 
     /// The one call of a turn that may hand off: the first, so that it does not depend on which of several is faster, nor on

@@ -15,7 +15,9 @@ pub fn protocol() -> Protocol {
         no_reason: start() + &text(0, "Both"),
         error: start()
             + &text(0, "Bo")
-            + &event(&json!({ "type": "error", "error": { "type": "overloaded_error", "message": "Overloaded" } })),
+            + &event(
+                &json!({ "type": "error", "error": { "type": "overloaded_error", "message": "Overloaded" } }),
+            ),
         malformed: start() + "event: content_block_delta\ndata: {\"type\": \"content_blo\n\n",
         bad_arguments: start()
             + &call(0, "toolu_a", "read_file", &["{\"path\": \"a"])
@@ -43,8 +45,9 @@ fn start() -> String {
 }
 
 fn text(index: u64, text: &str) -> String {
-    event(&json!({ "type": "content_block_start", "index": index, "content_block": { "type": "text", "text": "" } }))
-        + &event(&json!({ "type": "content_block_delta", "index": index,
+    event(
+        &json!({ "type": "content_block_start", "index": index, "content_block": { "type": "text", "text": "" } }),
+    ) + &event(&json!({ "type": "content_block_delta", "index": index,
             "delta": { "type": "text_delta", "text": text } }))
         + &event(&json!({ "type": "content_block_stop", "index": index }))
 }

@@ -38,7 +38,9 @@ fn toolsets_are_looked_into_however_they_are_wrapped() {
     ] {
         assert_eq!(error.code(), "no_confirmation_provider");
     }
-    assert!(with(&deleting()).toolset(deleting_too().filtered(|tool| !tool.is_destructive())).build().is_ok());
+    assert!(
+        with(&deleting()).toolset(deleting_too().filtered(|tool| !tool.is_destructive())).build().is_ok()
+    );
 }
 
 #[test]
@@ -52,7 +54,11 @@ fn names_that_no_model_can_call_are_refused() {
     let shop = Shop::default();
     let long = "x".repeat(65);
     for name in ["", "delete records", "lösche", "a.b", long.as_str()] {
-        assert_eq!(refusal(with(&deleting()).tool(shop.destroyer(name)).unattended()).code(), "bad_name", "{name}");
+        assert_eq!(
+            refusal(with(&deleting()).tool(shop.destroyer(name)).unattended()).code(),
+            "bad_name",
+            "{name}"
+        );
         assert_eq!(refusal(with(&deleting()).name(name)).code(), "bad_name", "{name}");
     }
     assert!(with(&deleting()).tool(shop.destroyer(&"x".repeat(64))).unattended().build().is_ok());

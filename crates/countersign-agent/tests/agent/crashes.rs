@@ -81,7 +81,10 @@ async fn stopped_anywhere_it_goes_on_and_repeats_neither_model_turns_nor_tools_n
             for (tool, doubtful) in [("delete_records", 1), ("transfer", 2)] {
                 let times = times(&ran, tool);
                 let in_doubt = doubts.iter().any(|doubt| doubt.tool == tool);
-                assert!(times == 1 || (in_doubt && times == 0), "{at}: {tool} ran {times} times ({doubtful})");
+                assert!(
+                    times == 1 || (in_doubt && times == 0),
+                    "{at}: {tool} ran {times} times ({doubtful})"
+                );
             }
             let expected = if fate == Fate::StopAfter { 3 } else { 4 };
             assert!(model.asked().len() <= expected, "{at}: {:?}", model.asked());

@@ -23,8 +23,9 @@ async fn in_doubt(shop: &Shop, model: &Rehearsed, tool: AgentTool) -> Disk {
     let disk = Disk::default();
     let session = disk.session().await;
     disk.plan(4, Fate::StopBefore);
+    let agent = agent(shop, model, tool);
     tokio::select! {
-        _ = agent(shop, model, tool).run_durable(session) => panic!("it was to be stopped"),
+        _ = agent.run_durable(session) => panic!("it was to be stopped"),
         () = disk.until_stopped() => {}
     }
     assert_eq!(disk.names().last().unwrap(), "callStarted");
@@ -60,7 +61,8 @@ async fn settled(settlement: Settlement) -> (Shop, (String, bool)) {
 
 #[tokio::test]
 async fn settled_as_done_the_model_is_told_the_value_and_nothing_runs_again() {
-    let (shop, told) = settled(Settlement::Done { value: Verbatim::of(&json!({ "rows": 7 })).unwrap() }).await;
+    let (shop, told) =
+        settled(Settlement::Done { value: Verbatim::of(&json!({ "rows": 7 })).unwrap() }).await;
     assert_eq!((told, shop.ran().len()), (("{\"rows\":7}".into(), false), 1));
 }
 
@@ -85,8 +87,9 @@ async fn a_retry_that_dies_too_is_in_doubt_again() {
     let session = disk.session().await;
     session.settle(session.in_doubt().await[0].call, Settlement::Retry, "ann").await.unwrap();
     disk.plan(2, Fate::StopBefore);
+    let again = agent(&shop, &model, shop.delete());
     tokio::select! {
-        _ = agent(&shop, &model, shop.delete()).run_durable(session) => panic!("it was to be stopped"),
+        _ = again.run_durable(session) => panic!("it was to be stopped"),
         () = disk.until_stopped() => {}
     }
     disk.heal();

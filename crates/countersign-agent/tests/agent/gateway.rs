@@ -178,9 +178,10 @@ async fn a_durable_chat_finds_its_question_and_its_answer_in_the_gateway_after_a
     let _ = running.await;
     // The question stays; the answer comes while nobody runs.
     ann_answers(&gateway, yes(), None).await;
-    let second = build(countersign_agent::model::ScriptedModel::new([
-        countersign_agent::model::ScriptedTurn::says("Done."),
-    ]));
+    let second =
+        build(countersign_agent::model::ScriptedModel::new([countersign_agent::model::ScriptedTurn::says(
+            "Done.",
+        )]));
     let reply = second.run_durable(begin().await).await.unwrap();
     assert_eq!((reply.text.as_str(), shop.ran().len(), question.len()), ("Done.", 1, 1));
     assert_eq!(gateway.open().await.len(), 0, "nobody was asked again");
@@ -210,9 +211,10 @@ async fn a_durable_chat_calls_the_gateway_with_a_key_so_that_a_restart_calls_not
     let _ = running.await;
     ann_answers(&gateway, yes(), None).await;
     crate::shop::until("it took effect without its agent", || world.ledger.effects().len() == 1).await;
-    let second = build(countersign_agent::model::ScriptedModel::new([
-        countersign_agent::model::ScriptedTurn::says("Done."),
-    ]));
+    let second =
+        build(countersign_agent::model::ScriptedModel::new([countersign_agent::model::ScriptedTurn::says(
+            "Done.",
+        )]));
     let reply = second.run_durable(begin().await).await.unwrap();
     assert_eq!(only_result(&reply), ("{\"done\":true}".into(), false));
     assert_eq!(world.ledger.effects().len(), 1);

@@ -47,8 +47,11 @@ async fn a_target_with_destructive_tools_and_no_provider_does_not_build() {
 async fn calls_beside_a_transfer_run_under_the_agent_that_made_them() {
     let (ours, theirs) = (Shop::default(), Shop::default());
     let target = with(&says("Here.")).name("other").tool(theirs.delete()).unattended().build().unwrap();
-    let model = ScriptedModel::new([ScriptedTurn::calls("c1", "transfer_to_other", &json!({}))
-        .and_calls("c2", "delete_records", &json!({ "table": "logs" }))]);
+    let model = ScriptedModel::new([ScriptedTurn::calls("c1", "transfer_to_other", &json!({})).and_calls(
+        "c2",
+        "delete_records",
+        &json!({ "table": "logs" }),
+    )]);
     let agent = with(&model)
         .tool(ours.delete())
         .confirmation(ours.somebody(Verdict::Reject { reason: None }))
@@ -64,9 +67,11 @@ async fn calls_beside_a_transfer_run_under_the_agent_that_made_them() {
 async fn of_two_transfers_in_one_turn_the_first_counts() {
     let one = with(&says("one")).name("one").build().unwrap();
     let two = with(&says("two")).name("two").build().unwrap();
-    let model = ScriptedModel::new([
-        ScriptedTurn::calls("c1", "transfer_to_two", &json!({})).and_calls("c2", "transfer_to_one", &json!({}))
-    ]);
+    let model = ScriptedModel::new([ScriptedTurn::calls("c1", "transfer_to_two", &json!({})).and_calls(
+        "c2",
+        "transfer_to_one",
+        &json!({}),
+    )]);
     let agent = with(&model).handoff(&one).handoff(&two).build().unwrap();
     let reply = agent.chat("Go").await.unwrap();
     assert_eq!(reply.text, "two");
@@ -77,7 +82,8 @@ async fn of_two_transfers_in_one_turn_the_first_counts() {
 async fn a_hook_can_deny_a_transfer() {
     let other = with(&says("other")).name("other").build().unwrap();
     let deny = |_: ToolUse| async { Ok::<_, HookError>(HookVerdict::Deny { reason: "stay".into() }) };
-    let agent = with(&calling("transfer_to_other", &json!({}))).handoff(&other).pre_hook(deny).build().unwrap();
+    let agent =
+        with(&calling("transfer_to_other", &json!({}))).handoff(&other).pre_hook(deny).build().unwrap();
     let reply = agent.chat("Go").await.unwrap();
     assert_eq!((reply.agent.as_str(), results(&reply).join("")), ("agent", "Tool call denied: stay".into()));
 }
@@ -85,9 +91,8 @@ async fn a_hook_can_deny_a_transfer() {
 #[tokio::test]
 async fn the_bound_on_turns_holds_over_all_agents_together() {
     let shop = Shop::default();
-    let endless = ScriptedModel::endless(|n| {
-        ScriptedTurn::calls(&n.to_string(), "read_file", &json!({ "path": "x" }))
-    });
+    let endless =
+        ScriptedModel::endless(|n| ScriptedTurn::calls(&n.to_string(), "read_file", &json!({ "path": "x" })));
     let target = with(&endless).name("other").tool(shop.read()).max_iterations(1_000).build().unwrap();
     let agent =
         with(&calling("transfer_to_other", &json!({}))).handoff(&target).max_iterations(5).build().unwrap();

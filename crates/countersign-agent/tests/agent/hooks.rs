@@ -36,7 +36,8 @@ async fn the_first_denial_ends_it_and_later_hooks_do_not_run() {
         later.note("a later hook");
         async { Ok::<_, HookError>(HookVerdict::Continue) }
     };
-    let agent = with(&deleting()).tool(shop.delete()).pre_hook(deny).pre_hook(noting).unattended().build().unwrap();
+    let agent =
+        with(&deleting()).tool(shop.delete()).pre_hook(deny).pre_hook(noting).unattended().build().unwrap();
     let (told, _) = only_result(&agent.chat("Go").await.unwrap());
     assert_eq!(told, "Tool call denied: too often");
     assert_eq!(shop.ran().len(), 0);

@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 
 use countersign_agent::model::{Model, ModelError, ModelRequest, TurnSoFar};
 use countersign_agent::{
-    Agent, AgentError, AgentTool, ConfirmationRequest, DurableSession, FileJournal, ProviderError, ToolCtx, Verdict,
-    request_confirmation,
+    Agent, AgentError, AgentTool, ConfirmationRequest, DurableSession, FileJournal, ProviderError, ToolCtx,
+    Verdict, request_confirmation,
 };
 use countersign_core::canonical::Verbatim;
 use countersign_core::event::Settlement;
@@ -85,7 +85,8 @@ impl Model for Logged {
 }
 
 async fn chat(place: &Place) -> Result<String, AgentError> {
-    let turns = vec![vec![("a", "read", json!({})), ("b", "destroy", json!({}))], vec![("c", "ask", json!({}))]];
+    let turns =
+        vec![vec![("a", "read", json!({})), ("b", "destroy", json!({}))], vec![("c", "ask", json!({}))]];
     let person = place.clone();
     let provider = move |request: ConfirmationRequest| {
         let person = person.clone();
@@ -120,7 +121,8 @@ async fn a_chat_in_a_process_of_its_own_does_everything_once() {
         Err(error) => place.note(error.code()),
     }
     if std::env::var(FOLDER).is_err() {
-        let everything = "model 0\nread\napproved destroy\ndestroy\nmodel 1\napproved ask\nask\nmodel 2\nDone.\n";
+        let everything =
+            "model 0\nread\napproved destroy\ndestroy\nmodel 1\napproved ask\nask\nmodel 2\nDone.\n";
         assert_eq!(std::fs::read_to_string(place.log()).unwrap(), everything);
     }
 }
@@ -172,9 +174,17 @@ async fn killed_with_sigkill_it_goes_on_and_repeats_nothing_that_was_recorded() 
         let folder = tempfile::tempdir().unwrap();
         killed_at(folder.path(), stop);
         let log = ended(folder.path());
-        for what in
-            ["model 0", "read", "approved destroy", "destroy", "model 1", "approved ask", "ask", "model 2", "Done."]
-        {
+        for what in [
+            "model 0",
+            "read",
+            "approved destroy",
+            "destroy",
+            "model 1",
+            "approved ask",
+            "ask",
+            "model 2",
+            "Done.",
+        ] {
             let times = log.iter().filter(|line| *line == what).count();
             assert_eq!(times, if again == Some(what) { 2 } else { 1 }, "{stop}: {what} in {log:?}");
         }
@@ -190,7 +200,8 @@ async fn killed_with_sigkill_inside_a_destructive_tool_it_stops_until_a_person_s
         killed_at(folder.path(), stop);
         let log = ended(folder.path());
         assert_eq!(log.last().unwrap(), "in_doubt", "{stop}: {log:?}");
-        let session = DurableSession::open(FileJournal::open(folder.path().join("chat")).unwrap()).await.unwrap();
+        let session =
+            DurableSession::open(FileJournal::open(folder.path().join("chat")).unwrap()).await.unwrap();
         let doubts = session.in_doubt().await;
         assert_eq!(doubts.iter().map(|doubt| doubt.tool.as_str()).collect::<Vec<_>>(), [tool], "{stop}");
         let done = Settlement::Done { value: Verbatim::of(&json!("done")).unwrap() };

@@ -1,5 +1,8 @@
 //! What the agent promises, as tests. `shop.rs` is the fixture; `disk.rs` and `server.rs` are its journal and its network.
-#![expect(clippy::disallowed_methods, reason = "tests start processes, read their environment and measure time")]
+#![expect(
+    clippy::disallowed_methods,
+    reason = "tests start processes, read their environment and measure time"
+)]
 
 mod anthropic;
 mod building;

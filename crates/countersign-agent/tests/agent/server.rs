@@ -105,7 +105,8 @@ impl Drop for Server {
 async fn serve(mut socket: TcpStream, answer: Answer, seen: &Mutex<Vec<Request>>) {
     let Some(request) = read(&mut socket).await else { return };
     seen.lock().unwrap().push(request);
-    let mut head = format!("HTTP/1.1 {} X\r\ntransfer-encoding: chunked\r\nconnection: close\r\n", answer.status);
+    let mut head =
+        format!("HTTP/1.1 {} X\r\ntransfer-encoding: chunked\r\nconnection: close\r\n", answer.status);
     for (name, value) in &answer.headers {
         head.push_str(&format!("{name}: {value}\r\n"));
     }

@@ -32,10 +32,15 @@ fn brief(event: &AgentEvent) -> String {
 async fn a_chat_tells_everything_in_order_and_ends_with_one_last_event() {
     let shop = Shop::default();
     let model = ScriptedModel::new([
-        ScriptedTurn::text(["Let me ", "see."]).and_calls("c1", "delete_records", &json!({ "table": "logs" })),
+        ScriptedTurn::text(["Let me ", "see."]).and_calls(
+            "c1",
+            "delete_records",
+            &json!({ "table": "logs" }),
+        ),
         ScriptedTurn::says("Done."),
     ]);
-    let agent = with(&model).tool(shop.delete()).confirmation(shop.somebody(Verdict::Approve)).build().unwrap();
+    let agent =
+        with(&model).tool(shop.delete()).confirmation(shop.somebody(Verdict::Approve)).build().unwrap();
     let events: Vec<String> = agent.chat_stream("Go").map(|event| brief(&event)).collect().await;
     insta::assert_snapshot!(events.join("\n"), @r#"
     ContentStart
@@ -90,7 +95,9 @@ async fn calls_run_in_parallel_and_their_results_keep_the_order_of_the_calls() {
 }
 
 /// Three calls of a tool that knows how many of it run, and the most that ever did.
-async fn most_at_once(build: impl FnOnce(countersign_agent::AgentBuilder) -> countersign_agent::AgentBuilder) -> usize {
+async fn most_at_once(
+    build: impl FnOnce(countersign_agent::AgentBuilder) -> countersign_agent::AgentBuilder,
+) -> usize {
     let (now, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
     let seen = Arc::clone(&most);
     let tool = Shop::tool("count", move |_| {
@@ -102,7 +109,8 @@ async fn most_at_once(build: impl FnOnce(countersign_agent::AgentBuilder) -> cou
             Ok(String::new())
         }
     });
-    let turn = (0..6).fold(ScriptedTurn::says("Six."), |turn, n| turn.and_calls(&format!("c{n}"), "count", &json!({})));
+    let turn = (0..6)
+        .fold(ScriptedTurn::says("Six."), |turn, n| turn.and_calls(&format!("c{n}"), "count", &json!({})));
     let model = ScriptedModel::new([turn, ScriptedTurn::says("Done.")]);
     build(with(&model).tool(tool)).build().unwrap().chat("Go").await.unwrap();
     seen.load(Ordering::SeqCst)
@@ -203,8 +211,7 @@ impl Model for Silent {
 #[tokio::test]
 async fn dropping_the_stream_drops_the_models_request() {
     let (asked, dropped) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
-    let agent =
-        Agent::builder().model(Silent(Arc::clone(&asked), Arc::clone(&dropped))).build().unwrap();
+    let agent = Agent::builder().model(Silent(Arc::clone(&asked), Arc::clone(&dropped))).build().unwrap();
     let stream = agent.chat_stream("Go");
     asked.notified().await;
     drop(stream);

@@ -11,7 +11,8 @@ use crate::shop::{Shop, calling, only_result, with};
 #[tokio::test]
 async fn a_filtered_toolset_shows_and_runs_only_what_it_keeps() {
     let shop = Shop::default();
-    let tools = StaticToolset::new("all", [shop.read(), shop.delete()]).filtered(|tool| !tool.is_destructive());
+    let tools =
+        StaticToolset::new("all", [shop.read(), shop.delete()]).filtered(|tool| !tool.is_destructive());
     let model = calling("delete_records", &json!({ "table": "logs" }));
     let agent = with(&model).toolset(tools).build().unwrap();
     let (told, is_error) = only_result(&agent.chat("Go").await.unwrap());
@@ -42,9 +43,12 @@ async fn a_composite_toolset_has_the_tools_of_all_its_parts_and_their_confirmati
 async fn with_confirmation_marks_every_tool_of_the_toolset() {
     let shop = Shop::default();
     let dangerous = ["delete_records", "drop_table", "format_disk"].map(|name| shop.destroyer(name));
-    let confirmed = StaticToolset::new("dangerous", [shop.read()].into_iter().chain(dangerous)).with_confirmation();
+    let confirmed =
+        StaticToolset::new("dangerous", [shop.read()].into_iter().chain(dangerous)).with_confirmation();
     let tools = confirmed.tools().await.unwrap();
     assert_eq!(tools.len(), 4);
     assert!(tools.iter().all(|tool| tool.requires_confirmation()));
-    assert!(matches!(confirmed.forecast(), Forecast::Tools(known) if known.iter().all(|t| t.requires_confirmation())));
+    assert!(
+        matches!(confirmed.forecast(), Forecast::Tools(known) if known.iter().all(|t| t.requires_confirmation()))
+    );
 }

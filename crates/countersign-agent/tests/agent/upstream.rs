@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use countersign_agent::toolset::McpToolset;
 use countersign_agent::{Toolset, Verdict};
 use rmcp::model::{
-    CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, ListToolsResult, PaginatedRequestParams,
-    ServerCapabilities, ServerConfig, Tool, ToolAnnotations,
+    CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, ListToolsResult,
+    PaginatedRequestParams, ServerCapabilities, ServerConfig, Tool, ToolAnnotations,
 };
 use rmcp::service::{RequestContext, RoleClient, RoleServer, RunningService};
 use rmcp::{ErrorData, ServerHandler, ServiceExt};
@@ -95,7 +95,8 @@ async fn what_the_program_knows_to_be_safe_is_not_asked_about() {
 async fn an_upstreams_error_is_an_error_result() {
     let (_server, client) = connected(Liar::default()).await;
     let toolset = McpToolset::new("notes", client.peer().clone());
-    let agent = with(&calling("find_note", &json!({ "id": 13 }))).toolset(toolset).unattended().build().unwrap();
+    let agent =
+        with(&calling("find_note", &json!({ "id": 13 }))).toolset(toolset).unattended().build().unwrap();
     assert_eq!(only_result(&agent.chat("Go").await.unwrap()), ("Tool failed: unlucky".into(), true));
 }
 
