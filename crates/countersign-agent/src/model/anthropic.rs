@@ -72,18 +72,21 @@ impl AnthropicModel {
 impl Model for AnthropicModel {
     async fn turn(&self, request: ModelRequest<'_>, turn: &mut TurnSoFar) -> Result<(), ModelError> {
         let response = self.endpoint.ask("", &self.body(request)).await?;
-        let mut events = Events::of(response);
-        let mut finished = false;
-        while let Some(data) = events.next().await? {
-            match take(read(&data)?, turn)? {
-                Flow::GoesOn => {}
-                Flow::HasReason => finished = true,
-                Flow::Ended => return Ok(()),
-            }
-        }
-        // A reason to stop says that the turn is whole, also where the last event is missing.
-        if finished { Ok(()) } else { Err(ModelError::Truncated) }
+        read_turn(Events::of(response), turn).await
     }
+}
+
+pub(super) async fn read_turn(mut events: Events, turn: &mut TurnSoFar) -> Result<(), ModelError> {
+    let mut finished = false;
+    while let Some(data) = events.next().await? {
+        match take(read(&data)?, turn)? {
+            Flow::GoesOn => {}
+            Flow::HasReason => finished = true,
+            Flow::Ended => return Ok(()),
+        }
+    }
+    // A reason to stop says that the turn is whole, also where the last event is missing.
+    if finished { Ok(()) } else { Err(ModelError::Truncated) }
 }
 
 /// What an event says about the end of the turn.

@@ -13,6 +13,8 @@ mod http;
 mod openai;
 mod scripted;
 mod so_far;
+#[cfg(test)]
+mod splits;
 mod sse;
 
 use std::time::Duration;

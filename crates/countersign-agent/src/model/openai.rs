@@ -69,18 +69,21 @@ impl OpenAiModel {
 impl Model for OpenAiModel {
     async fn turn(&self, request: ModelRequest<'_>, turn: &mut TurnSoFar) -> Result<(), ModelError> {
         let response = self.endpoint.ask("Bearer ", &self.body(request)).await?;
-        let mut events = Events::of(response);
-        let mut finished = false;
-        while let Some(data) = events.next().await? {
-            if data.trim() == DONE {
-                finished = true;
-                break;
-            }
-            finished |= take(read(&data)?, turn)?;
-        }
-        // Some servers leave out the last line; a reason to finish says as much.
-        if finished { Ok(()) } else { Err(ModelError::Truncated) }
+        read_turn(Events::of(response), turn).await
     }
+}
+
+pub(super) async fn read_turn(mut events: Events, turn: &mut TurnSoFar) -> Result<(), ModelError> {
+    let mut finished = false;
+    while let Some(data) = events.next().await? {
+        if data.trim() == DONE {
+            finished = true;
+            break;
+        }
+        finished |= take(read(&data)?, turn)?;
+    }
+    // Some servers leave out the last line; a reason to finish says as much.
+    if finished { Ok(()) } else { Err(ModelError::Truncated) }
 }
 
 #[derive(Deserialize)]

@@ -32,6 +32,13 @@ impl Events {
         Self { stream: Box::pin(SseStream::from_bytes_stream(bounded)) }
     }
 
+    /// The events of an answer that comes in these pieces.
+    #[cfg(test)]
+    pub(super) fn of_pieces(pieces: Vec<&'static [u8]>) -> Self {
+        let pieces = pieces.into_iter().map(Ok::<_, std::io::Error>);
+        Self { stream: Box::pin(SseStream::from_bytes_stream(futures_util::stream::iter(pieces))) }
+    }
+
     /// The data of the next event that has any; nothing at the end.
     pub(super) async fn next(&mut self) -> Result<Option<String>, ModelError> {
         while let Some(event) = self.stream.next().await {

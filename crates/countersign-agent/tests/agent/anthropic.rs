@@ -9,7 +9,7 @@ use crate::wire::{KEY, Protocol};
 pub fn protocol() -> Protocol {
     Protocol {
         name: "anthropic",
-        two_calls: two_calls(),
+        two_calls: include_str!("../recorded/anthropic.sse").to_owned(),
         says: says("Both read. ✓") + &event(&json!({ "type": "message_stop" })),
         no_last_event: says("Both read. ✓"),
         no_reason: start() + &text(0, "Both"),
@@ -68,21 +68,6 @@ fn call(index: u64, id: &str, name: &str, pieces: &[&str]) -> String {
 fn stop(reason: &str) -> String {
     event(&json!({ "type": "message_delta", "delta": { "stop_reason": reason, "stop_sequence": null },
         "usage": { "output_tokens": 9 } }))
-}
-
-fn two_calls() -> String {
-    let thinking = event(&json!({ "type": "content_block_start", "index": 0,
-        "content_block": { "type": "thinking", "thinking": "" } }))
-        + &event(&json!({ "type": "content_block_delta", "index": 0,
-            "delta": { "type": "thinking_delta", "thinking": "hm" } }))
-        + &event(&json!({ "type": "content_block_stop", "index": 0 }));
-    start()
-        + &thinking
-        + &text(1, "Réading")
-        + &call(2, "call_a", "read_file", &["", "{\"path\":", "\"ä\"}"])
-        + &call(3, "call_b", "read_file", &["{\"path\":\"b\"}"])
-        + &stop("tool_use")
-        + &event(&json!({ "type": "message_stop" }))
 }
 
 fn says(said: &str) -> String {

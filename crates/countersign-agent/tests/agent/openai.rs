@@ -9,7 +9,7 @@ use crate::wire::{KEY, Protocol};
 pub fn protocol() -> Protocol {
     Protocol {
         name: "openai",
-        two_calls: two_calls(),
+        two_calls: include_str!("../recorded/openai.sse").to_owned(),
         says: says("Both read. ✓"),
         no_last_event: says("Both read. ✓").replace("data: [DONE]\n\n", ""),
         no_reason: chunk(&json!({ "content": "Both" }), None),
@@ -49,20 +49,6 @@ fn call(index: u64, id: Option<&str>, name: Option<&str>, arguments: &str) -> se
         call["function"]["name"] = json!(name);
     }
     json!({ "tool_calls": [call] })
-}
-
-fn two_calls() -> String {
-    [
-        chunk(&json!({ "role": "assistant", "content": "Réading" }), None),
-        chunk(&call(0, Some("call_a"), Some("read_file"), ""), None),
-        chunk(&call(0, None, None, "{\"path\":"), None),
-        chunk(&call(0, None, None, "\"ä\"}"), None),
-        chunk(&call(1, Some("call_b"), Some("read_file"), "{\"path\":\"b\"}"), None),
-        chunk(&json!({}), Some("tool_calls")),
-        "data: {\"id\":\"chatcmpl-1\",\"choices\":[],\"usage\":{\"total_tokens\":9}}\n\n".to_owned(),
-        "data: [DONE]\n\n".to_owned(),
-    ]
-    .concat()
 }
 
 fn says(text: &str) -> String {

@@ -35,10 +35,8 @@ async fn the_stored_form_is_this_one() {
     let (disk, shop, model) = (Disk::default(), Shop::default(), rehearsed());
     agent(&shop, &model).run_durable(disk.session().await).await.unwrap();
     let lines = disk.lines().into_iter().map(|line| {
-        let mut line: Value = serde_json::from_str(&line).unwrap();
-        assert!(line["at"].is_u64(), "{line}");
-        line["at"] = json!(0);
-        line.to_string()
+        let at = serde_json::from_str::<Value>(&line).unwrap()["at"].as_u64().expect("a moment");
+        line.replacen(&at.to_string(), "0", 1)
     });
     insta::assert_snapshot!("journal_v1", lines.collect::<Vec<_>>().join("\n"));
 }
