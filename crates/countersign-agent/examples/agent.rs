@@ -24,7 +24,6 @@ struct DeleteNote {
 type Failure = Box<dyn std::error::Error + Send + Sync>;
 
 #[tokio::main(flavor = "current_thread")]
-#[expect(dead_code, reason = "the tests include this file and call `talk`")]
 async fn main() -> Result<(), Failure> {
     let deleted = talk(&mut std::io::stdout(), TerminalConfirmation::stdio()).await?;
     println!("{deleted} notes were deleted.");
@@ -32,7 +31,7 @@ async fn main() -> Result<(), Failure> {
 }
 
 /// One chat; returns how many notes were deleted.
-pub async fn talk(
+pub(crate) async fn talk(
     out: &mut (impl Write + Send),
     person: impl ConfirmationProvider,
 ) -> Result<usize, Failure> {

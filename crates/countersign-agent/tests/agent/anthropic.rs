@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::wire::{KEY, Protocol};
 
-pub fn protocol() -> Protocol {
+pub(crate) fn protocol() -> Protocol {
     Protocol {
         name: "anthropic",
         two_calls: include_str!("../recorded/anthropic.sse").to_owned(),

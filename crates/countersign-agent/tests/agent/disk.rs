@@ -12,7 +12,7 @@ use tokio::sync::Notify;
 
 /// What becomes of an append.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Fate {
+pub(crate) enum Fate {
     /// The process stops before the line is on the disk.
     StopBefore,
     /// The process stops after the line is on the disk.
@@ -23,7 +23,7 @@ pub enum Fate {
 
 /// A journal. Clones are one.
 #[derive(Clone, Default)]
-pub struct Disk {
+pub(crate) struct Disk {
     lines: Arc<Mutex<Vec<String>>>,
     appended: Arc<AtomicUsize>,
     fate: Arc<Mutex<Option<(usize, Fate)>>>,
@@ -32,34 +32,34 @@ pub struct Disk {
 
 impl Disk {
     /// The disk with these lines on it.
-    pub fn with(lines: &str) -> Self {
+    pub(crate) fn with(lines: &str) -> Self {
         let disk = Self::default();
         *disk.lines.lock().unwrap() = lines.lines().map(str::to_owned).collect();
         disk
     }
 
     /// What becomes of the `nth` append from now on, from 1.
-    pub fn plan(&self, nth: usize, fate: Fate) {
+    pub(crate) fn plan(&self, nth: usize, fate: Fate) {
         self.appended.store(0, Ordering::SeqCst);
         *self.fate.lock().unwrap() = Some((nth, fate));
     }
 
     /// Everything goes well again.
-    pub fn heal(&self) {
+    pub(crate) fn heal(&self) {
         *self.fate.lock().unwrap() = None;
     }
 
     /// Waits until the process would have stopped.
-    pub async fn until_stopped(&self) {
+    pub(crate) async fn until_stopped(&self) {
         self.stopped.notified().await;
     }
 
-    pub fn lines(&self) -> Vec<String> {
+    pub(crate) fn lines(&self) -> Vec<String> {
         self.lines.lock().unwrap().clone()
     }
 
     /// The names of the records, in order.
-    pub fn names(&self) -> Vec<String> {
+    pub(crate) fn names(&self) -> Vec<String> {
         let name = |line: &String| {
             let line: Value = serde_json::from_str(line).unwrap();
             line["record"].as_object().unwrap().keys().next().unwrap().clone()
@@ -68,7 +68,7 @@ impl Disk {
     }
 
     /// The conversation of this disk.
-    pub async fn session(&self) -> DurableSession {
+    pub(crate) async fn session(&self) -> DurableSession {
         DurableSession::begin(self.clone(), "chat-1", "Go").await.unwrap()
     }
 }
@@ -100,22 +100,22 @@ impl Journal for Disk {
 }
 
 /// The calls of one turn: id, tool, arguments.
-pub type Calls = Vec<(&'static str, &'static str, Value)>;
+pub(crate) type Calls = Vec<(&'static str, &'static str, Value)>;
 
 /// A model that makes the turn that follows what it is shown, then says "Done.".
 #[derive(Clone)]
-pub struct Rehearsed {
+pub(crate) struct Rehearsed {
     turns: Arc<Vec<Calls>>,
     asked: Arc<Mutex<Vec<usize>>>,
 }
 
 impl Rehearsed {
-    pub fn new(turns: Vec<Calls>) -> Self {
+    pub(crate) fn new(turns: Vec<Calls>) -> Self {
         Self { turns: Arc::new(turns), asked: Arc::default() }
     }
 
     /// For which turns it was asked, from 0, in order.
-    pub fn asked(&self) -> Vec<usize> {
+    pub(crate) fn asked(&self) -> Vec<usize> {
         self.asked.lock().unwrap().clone()
     }
 }

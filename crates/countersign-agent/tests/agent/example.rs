@@ -1,6 +1,7 @@
 //! The example, run as it stands.
 
 #[path = "../../examples/agent.rs"]
+#[expect(dead_code, reason = "its `main` is the example, not the test")]
 mod agent;
 
 use crate::shop::SOON;

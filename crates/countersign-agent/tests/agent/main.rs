@@ -3,6 +3,12 @@
     clippy::disallowed_methods,
     reason = "tests start processes, read their environment and measure time"
 )]
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test that meets the unexpected stops there"
+)]
 
 mod anthropic;
 mod building;

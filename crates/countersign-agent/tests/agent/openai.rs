@@ -6,7 +6,7 @@ use serde_json::json;
 
 use crate::wire::{KEY, Protocol};
 
-pub fn protocol() -> Protocol {
+pub(crate) fn protocol() -> Protocol {
     Protocol {
         name: "openai",
         two_calls: include_str!("../recorded/openai.sse").to_owned(),

@@ -8,7 +8,7 @@ use tokio::net::{TcpListener, TcpStream};
 
 /// One answer.
 #[derive(Clone)]
-pub struct Answer {
+pub(crate) struct Answer {
     status: u16,
     headers: Vec<(&'static str, String)>,
     chunks: Vec<Vec<u8>>,
@@ -25,55 +25,55 @@ enum Ending {
 
 /// A request as it came.
 #[derive(Clone, Debug)]
-pub struct Request {
-    pub head: String,
-    pub body: serde_json::Value,
+pub(crate) struct Request {
+    pub(crate) head: String,
+    pub(crate) body: serde_json::Value,
 }
 
 /// The stand-in. Its last answer is repeated.
-pub struct Server {
-    pub base: String,
+pub(crate) struct Server {
+    pub(crate) base: String,
     requests: Arc<Mutex<Vec<Request>>>,
     task: tokio::task::JoinHandle<()>,
 }
 
 impl Answer {
     /// A stream of events.
-    pub fn stream(body: &str) -> Self {
+    pub(crate) fn stream(body: &str) -> Self {
         Self::status(200, body).header("content-type", "text/event-stream")
     }
 
-    pub fn status(status: u16, body: &str) -> Self {
+    pub(crate) fn status(status: u16, body: &str) -> Self {
         Self { status, headers: Vec::new(), chunks: vec![body.into()], ending: Ending::Whole }
     }
 
-    pub fn header(mut self, name: &'static str, value: impl Into<String>) -> Self {
+    pub(crate) fn header(mut self, name: &'static str, value: impl Into<String>) -> Self {
         self.headers.push((name, value.into()));
         self
     }
 
     /// The same answer in two pieces.
-    pub fn split_at(mut self, at: usize) -> Self {
+    pub(crate) fn split_at(mut self, at: usize) -> Self {
         let whole: Vec<u8> = self.chunks.concat();
         self.chunks = vec![whole[..at].to_vec(), whole[at..].to_vec()];
         self
     }
 
     /// The same answer byte by byte.
-    pub fn in_bytes(mut self) -> Self {
+    pub(crate) fn in_bytes(mut self) -> Self {
         self.chunks = self.chunks.concat().into_iter().map(|byte| vec![byte]).collect();
         self
     }
 
     /// The same answer, after which the connection breaks.
-    pub fn cut(mut self) -> Self {
+    pub(crate) fn cut(mut self) -> Self {
         self.ending = Ending::Cut;
         self
     }
 }
 
 impl Server {
-    pub async fn answering(answers: impl IntoIterator<Item = Answer>) -> Self {
+    pub(crate) async fn answering(answers: impl IntoIterator<Item = Answer>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let base = format!("http://{}", listener.local_addr().unwrap());
         let requests = Arc::new(Mutex::new(Vec::new()));
@@ -91,7 +91,7 @@ impl Server {
         Self { base, requests, task }
     }
 
-    pub fn requests(&self) -> Vec<Request> {
+    pub(crate) fn requests(&self) -> Vec<Request> {
         self.requests.lock().unwrap().clone()
     }
 }

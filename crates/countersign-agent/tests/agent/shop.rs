@@ -15,21 +15,21 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 /// How long a test waits for something that must happen.
-pub const SOON: Duration = Duration::from_secs(10);
+pub(crate) const SOON: Duration = Duration::from_secs(10);
 
 /// What happened, in order. Clones are one shop.
 #[derive(Clone, Default)]
-pub struct Shop {
+pub(crate) struct Shop {
     ran: Arc<Mutex<Vec<String>>>,
     asked: Arc<Mutex<Vec<ConfirmationRequest>>>,
     seen: Arc<Mutex<Vec<(ToolUse, OutcomeKind)>>>,
 }
 
 #[derive(Deserialize, JsonSchema)]
-pub struct Delete {
-    pub table: String,
+pub(crate) struct Delete {
+    pub(crate) table: String,
     #[serde(default = "all")]
-    pub rows: String,
+    pub(crate) rows: String,
 }
 
 fn all() -> String {
@@ -37,46 +37,46 @@ fn all() -> String {
 }
 
 #[derive(Deserialize, JsonSchema)]
-pub struct ReadFile {
-    pub path: String,
+pub(crate) struct ReadFile {
+    pub(crate) path: String,
 }
 
 #[derive(Deserialize, Serialize, JsonSchema)]
-pub struct Transfer {
-    pub amount: u64,
+pub(crate) struct Transfer {
+    pub(crate) amount: u64,
 }
 
 #[derive(Deserialize, JsonSchema)]
-pub struct Nothing {}
+pub(crate) struct Nothing {}
 
 impl Shop {
     /// What ran, in order.
-    pub fn ran(&self) -> Vec<String> {
+    pub(crate) fn ran(&self) -> Vec<String> {
         self.ran.lock().unwrap().clone()
     }
 
     /// Writes down that something ran.
-    pub fn note(&self, what: impl Into<String>) {
+    pub(crate) fn note(&self, what: impl Into<String>) {
         self.ran.lock().unwrap().push(what.into());
     }
 
     /// What people were asked, in order.
-    pub fn asked(&self) -> Vec<ConfirmationRequest> {
+    pub(crate) fn asked(&self) -> Vec<ConfirmationRequest> {
         self.asked.lock().unwrap().clone()
     }
 
     /// What post-hooks saw, in order.
-    pub fn seen(&self) -> Vec<(ToolUse, OutcomeKind)> {
+    pub(crate) fn seen(&self) -> Vec<(ToolUse, OutcomeKind)> {
         self.seen.lock().unwrap().clone()
     }
 
     /// A destructive tool.
-    pub fn delete(&self) -> AgentTool {
+    pub(crate) fn delete(&self) -> AgentTool {
         self.destroyer("delete_records")
     }
 
     /// A destructive tool of this name.
-    pub fn destroyer(&self, name: &str) -> AgentTool {
+    pub(crate) fn destroyer(&self, name: &str) -> AgentTool {
         let (shop, what) = (self.clone(), name.to_owned());
         AgentTool::new(name).describe("Deletes records.").destructive().handler(
             move |_: ToolCtx, input: Delete| {
@@ -87,7 +87,7 @@ impl Shop {
     }
 
     /// A tool that only reads.
-    pub fn read(&self) -> AgentTool {
+    pub(crate) fn read(&self) -> AgentTool {
         let shop = self.clone();
         AgentTool::new("read_file").describe("Reads a file.").handler(move |_: ToolCtx, input: ReadFile| {
             shop.note(format!("read_file {}", input.path));
@@ -96,7 +96,7 @@ impl Shop {
     }
 
     /// The seed's tool that asks from inside, above 10,000.
-    pub fn transfer(&self) -> AgentTool {
+    pub(crate) fn transfer(&self) -> AgentTool {
         let shop = self.clone();
         AgentTool::new("transfer").describe("Transfers money.").handler(
             move |ctx: ToolCtx, input: Transfer| {
@@ -113,7 +113,7 @@ impl Shop {
     }
 
     /// A tool that does as the closure says.
-    pub fn tool<Fut>(name: &str, work: impl Fn(ToolCtx) -> Fut + Send + Sync + 'static) -> AgentTool
+    pub(crate) fn tool<Fut>(name: &str, work: impl Fn(ToolCtx) -> Fut + Send + Sync + 'static) -> AgentTool
     where
         Fut: Future<Output = Result<String, ToolError>> + Send + 'static,
     {
@@ -121,7 +121,7 @@ impl Shop {
     }
 
     /// Somebody who always says the same.
-    pub fn somebody(&self, verdict: Verdict) -> impl ConfirmationProvider + use<> {
+    pub(crate) fn somebody(&self, verdict: Verdict) -> impl ConfirmationProvider + use<> {
         let shop = self.clone();
         move |request: ConfirmationRequest| {
             shop.asked.lock().unwrap().push(request);
@@ -131,7 +131,7 @@ impl Shop {
     }
 
     /// Somebody who never answers.
-    pub fn nobody_answers(&self) -> impl ConfirmationProvider + use<> {
+    pub(crate) fn nobody_answers(&self) -> impl ConfirmationProvider + use<> {
         let shop = self.clone();
         move |request: ConfirmationRequest| {
             shop.asked.lock().unwrap().push(request);
@@ -140,7 +140,7 @@ impl Shop {
     }
 
     /// A post-hook that writes down what it saw.
-    pub fn watcher(&self) -> impl countersign_agent::PostToolHook + use<> {
+    pub(crate) fn watcher(&self) -> impl countersign_agent::PostToolHook + use<> {
         let shop = self.clone();
         move |call: ToolUse, outcome: ToolOutcome| {
             shop.seen.lock().unwrap().push((call, outcome.kind));
@@ -150,22 +150,22 @@ impl Shop {
 }
 
 /// A model that makes one call and then says "Done.".
-pub fn calling(name: &str, input: &Value) -> ScriptedModel {
+pub(crate) fn calling(name: &str, input: &Value) -> ScriptedModel {
     ScriptedModel::new([ScriptedTurn::calls("call-1", name, input), ScriptedTurn::says("Done.")])
 }
 
 /// A model that deletes logs and then says "Done.".
-pub fn deleting() -> ScriptedModel {
+pub(crate) fn deleting() -> ScriptedModel {
     calling("delete_records", &json!({ "table": "logs" }))
 }
 
 /// An agent with this model.
-pub fn with(model: &ScriptedModel) -> AgentBuilder {
+pub(crate) fn with(model: &ScriptedModel) -> AgentBuilder {
     Agent::builder().model(model.clone())
 }
 
 /// What the calls of a conversation came to, in the order in which the model was told.
-pub fn results(reply: &Reply) -> Vec<String> {
+pub(crate) fn results(reply: &Reply) -> Vec<String> {
     let results = reply.messages.iter().filter_map(|message| match message {
         Message::Tool(result) => Some(result.content.clone()),
         _ => None,
@@ -174,7 +174,7 @@ pub fn results(reply: &Reply) -> Vec<String> {
 }
 
 /// The one result of a conversation with one call, and whether it is an error.
-pub fn only_result(reply: &Reply) -> (String, bool) {
+pub(crate) fn only_result(reply: &Reply) -> (String, bool) {
     let mut results = reply.messages.iter().filter_map(|message| match message {
         Message::Tool(result) => Some((result.content.clone(), result.is_error)),
         _ => None,
@@ -185,7 +185,7 @@ pub fn only_result(reply: &Reply) -> (String, bool) {
 }
 
 /// Waits until something holds.
-pub async fn until(what: &str, holds: impl Fn() -> bool) {
+pub(crate) async fn until(what: &str, holds: impl Fn() -> bool) {
     let waited = tokio::time::timeout(SOON, async {
         while !holds() {
             tokio::time::sleep(Duration::from_millis(1)).await;

@@ -10,26 +10,26 @@ use crate::shop::{Shop, results};
 use crate::{anthropic, openai};
 
 /// The key that must never show up where it does not belong.
-pub const KEY: &str = "sk-secret";
+pub(crate) const KEY: &str = "sk-secret";
 
 /// Quick, so that tests are.
 const QUICK: Retry =
     Retry { attempts: 3, first_wait: Duration::from_millis(1), longest_wait: Duration::from_secs(5) };
 
 /// A protocol's shapes.
-pub struct Protocol {
-    pub name: &'static str,
-    pub two_calls: String,
-    pub says: String,
-    pub no_last_event: String,
-    pub no_reason: String,
-    pub error: String,
-    pub malformed: String,
-    pub bad_arguments: String,
-    pub refusal: &'static str,
-    pub agent: fn(&str, Retry) -> AgentBuilder,
-    pub authorization: &'static str,
-    pub path: &'static str,
+pub(crate) struct Protocol {
+    pub(crate) name: &'static str,
+    pub(crate) two_calls: String,
+    pub(crate) says: String,
+    pub(crate) no_last_event: String,
+    pub(crate) no_reason: String,
+    pub(crate) error: String,
+    pub(crate) malformed: String,
+    pub(crate) bad_arguments: String,
+    pub(crate) refusal: &'static str,
+    pub(crate) agent: fn(&str, Retry) -> AgentBuilder,
+    pub(crate) authorization: &'static str,
+    pub(crate) path: &'static str,
 }
 
 impl Protocol {
