@@ -14,7 +14,7 @@ use serde_json::Value;
 use tokio::sync::Semaphore;
 
 use crate::agent::Agent;
-use crate::confirm::{Answerer, Verdict, digest};
+use crate::confirm::{Answerer, ConfirmationProvider, ConfirmationRequest, Verdict, digest};
 use crate::durable::conversation::{CallState, result};
 use crate::durable::ledger::Ledger;
 use crate::durable::record::{Asker, Record};
@@ -125,35 +125,52 @@ impl CallRun {
         if !tool.requires_confirmation() {
             return Ok(Ok(Gate::NotAsked));
         }
-        let asking = &self.turn.agent.parts().asking;
-        let provider = match asking.answerer() {
+        let provider = match self.turn.agent.parts().asking.answerer() {
             Answerer::Provider(provider) => provider,
             Answerer::Waived => return Ok(Ok(Gate::NotAsked)),
             Answerer::Missing => return Ok(Err(ToolOutcome::confirmation_failed(NOBODY))),
         };
-        let scope = self.scope(tool, state, used, Gate::NotAsked).await;
-        let request = scope.request(None, None);
+        let request = self.scope(tool, state, used, Gate::NotAsked).await.request(None, None);
+        Ok(match self.verdict(tool, state, provider, request).await? {
+            Ok(Verdict::Approve) => Ok(Gate::Approved),
+            Ok(Verdict::Reject { reason }) => Err(ToolOutcome::rejected(reason.as_deref())),
+            Err(problem) => Err(ToolOutcome::confirmation_failed(&problem)),
+        })
+    }
+
+    /// What the person says, or said before a restart: about this very input.
+    async fn verdict(
+        &self,
+        tool: &AgentTool,
+        state: &CallState,
+        provider: &dyn ConfirmationProvider,
+        request: ConfirmationRequest,
+    ) -> Result<Result<Verdict, String>, AgentError> {
+        if !self.turn.ledger.is_durable() {
+            return Ok(self.asked(provider, request).await);
+        }
         let question = match digest(&request) {
             Ok(question) => question,
-            Err(problem) => return Ok(Err(ToolOutcome::confirmation_failed(&problem))),
+            Err(problem) => return Ok(Err(problem)),
         };
-        let known = state.decision.as_ref().filter(|(asked, _)| *asked == question);
-        let verdict = match known {
-            Some((_, verdict)) => verdict.clone(),
-            None => {
-                self.turn.events.tell(AgentEvent::ConfirmationRequired(request.clone()));
-                let verdict = match asking.ask(provider, request).await {
-                    Ok(verdict) => verdict,
-                    Err(error) => return Ok(Err(ToolOutcome::confirmation_failed(&error))),
-                };
-                self.record_decision(tool, question, &verdict).await?;
-                verdict
-            }
-        };
-        Ok(match verdict {
-            Verdict::Approve => Ok(Gate::Approved),
-            Verdict::Reject { reason } => Err(ToolOutcome::rejected(reason.as_deref())),
-        })
+        if let Some((_, said)) = state.decision.as_ref().filter(|(asked, _)| *asked == question) {
+            return Ok(Ok(said.clone()));
+        }
+        let said = self.asked(provider, request).await;
+        if let Ok(verdict) = &said {
+            self.record_decision(tool, question, verdict).await?;
+        }
+        Ok(said)
+    }
+
+    /// Whoever reads the stream hears of the question before the provider blocks on it.
+    async fn asked(
+        &self,
+        provider: &dyn ConfirmationProvider,
+        request: ConfirmationRequest,
+    ) -> Result<Verdict, String> {
+        self.turn.events.tell(AgentEvent::ConfirmationRequired(request.clone()));
+        self.turn.agent.parts().asking.ask(provider, request).await
     }
 
     async fn record_decision(

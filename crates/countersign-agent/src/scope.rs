@@ -8,7 +8,8 @@ use serde_json::Value;
 
 use crate::agent::Agent;
 use crate::confirm::{
-    Answerer, ConfirmationError, ConfirmationRejected, ConfirmationRequest, Verdict, digest,
+    Answerer, Asking, ConfirmationError, ConfirmationProvider, ConfirmationRejected, ConfirmationRequest,
+    Verdict, digest,
 };
 use crate::durable::ledger::Ledger;
 use crate::durable::record::{Asker, Record};
@@ -131,27 +132,39 @@ impl Scope {
         }
         let mut request = self.request(Some(hint.to_owned()), Some(payload));
         request.key = request.key.map(|key| format!("{key}.q{}", nth + 1));
-        let question = digest(&request).map_err(ConfirmationError::Failed)?;
-        if let Some(verdict) = self.ledger.answer(self.key, nth, &question).await {
-            return judged(verdict);
+        judged(self.verdict(asking, provider, request, nth).await.map_err(ConfirmationError::Failed)?)
+    }
+
+    /// What the person says, or said before a restart. In a durable conversation the question is on record before they are
+    /// asked, and a yes before it lets anybody past.
+    async fn verdict(
+        &self,
+        asking: &Asking,
+        provider: &dyn ConfirmationProvider,
+        request: ConfirmationRequest,
+        nth: u32,
+    ) -> Result<Verdict, String> {
+        if !self.ledger.is_durable() {
+            self.events.tell(AgentEvent::ConfirmationRequired(request.clone()));
+            return asking.ask(provider, request).await;
         }
-        let failed = |e: crate::durable::JournalError| ConfirmationError::Failed(e.to_string());
-        self.ledger
-            .record(Record::CallAsked { call: self.key, nth, question: question.clone() })
-            .await
-            .map_err(failed)?;
+        let question = digest(&request)?;
+        if let Some(verdict) = self.ledger.answer(self.key, nth, &question).await {
+            return Ok(verdict);
+        }
+        let asked = Record::CallAsked { call: self.key, nth, question: question.clone() };
+        self.ledger.record(asked).await.map_err(|e| e.to_string())?;
         self.events.tell(AgentEvent::ConfirmationRequired(request.clone()));
-        let verdict = asking.ask(provider, request).await.map_err(ConfirmationError::Failed)?;
+        let verdict = asking.ask(provider, request).await?;
         let decided = Record::CallDecided {
             call: self.key,
-            question,
             by: Asker::Handler { nth },
+            question,
             verdict: verdict.clone(),
             repeatable: self.tool.is_repeatable(),
         };
-        // A yes that is not on record yet lets nobody past.
-        self.ledger.record(decided).await.map_err(failed)?;
-        judged(verdict)
+        self.ledger.record(decided).await.map_err(|e| e.to_string())?;
+        Ok(verdict)
     }
 }
 

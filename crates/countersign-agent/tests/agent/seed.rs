@@ -11,7 +11,7 @@ use countersign_agent::{
 use futures_util::StreamExt;
 use serde_json::json;
 
-use crate::shop::{Shop, calling, deleting, only_result, with};
+use crate::shop::{SOON, Shop, calling, deleting, only_result, with};
 
 #[tokio::test]
 async fn setup_a_provider_is_called_whenever_a_tool_requires_confirmation_and_true_approves() {
@@ -176,7 +176,9 @@ async fn streaming_tells_that_confirmation_is_required_before_the_provider_block
     let agent = with(&deleting()).tool(shop.delete()).confirmation(shop.nobody_answers()).build().unwrap();
     let mut stream = agent.chat_stream("Delete old records");
     let request = loop {
-        match stream.next().await.expect("the chat waits") {
+        let next =
+            tokio::time::timeout(SOON, stream.next()).await.expect("it is told before anybody answers");
+        match next.expect("the chat waits") {
             AgentEvent::ConfirmationRequired(request) => break request,
             AgentEvent::Complete(_) | AgentEvent::Error(_) => panic!("nobody answered"),
             _ => {}
@@ -195,7 +197,7 @@ async fn streaming_consumer_unblocks_a_channel_based_provider() {
     let agent = with(&deleting()).tool(shop.delete()).confirmation(provider).build().unwrap();
     let mut stream = agent.chat_stream("Delete old records");
     let mut printed = String::new();
-    while let Some(event) = stream.next().await {
+    while let Some(event) = tokio::time::timeout(SOON, stream.next()).await.expect("somebody answers") {
         match event {
             AgentEvent::ConfirmationRequired(request) => {
                 printed.push_str(&format!("[{} {}]", request.tool_name, request.input["table"]));
