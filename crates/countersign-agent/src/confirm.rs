@@ -70,6 +70,13 @@ pub trait ConfirmationProvider: Send + Sync + 'static {
 }
 
 #[async_trait]
+impl ConfirmationProvider for Box<dyn ConfirmationProvider> {
+    async fn confirm(&self, request: ConfirmationRequest) -> Result<Verdict, ProviderError> {
+        (**self).confirm(request).await
+    }
+}
+
+#[async_trait]
 impl<F, Fut> ConfirmationProvider for F
 where
     F: Fn(ConfirmationRequest) -> Fut + Send + Sync + 'static,

@@ -1,6 +1,6 @@
 //! A durable chat stopped before and after every append, and taken up again.
 
-use countersign_agent::{Agent, Verdict};
+use countersign_agent::{Agent, ConfirmationProvider, ConfirmationRequest, ProviderError, Verdict};
 use countersign_core::canonical::Verbatim;
 use countersign_core::event::Settlement;
 use serde_json::json;
@@ -179,4 +179,46 @@ async fn an_approval_counts_only_for_the_input_it_was_given_for() {
     changed.run_durable(disk.session().await).await.unwrap();
     assert_eq!(times(&shop.ran(), "delete_records"), 0, "the old yes was for other rows");
     assert_eq!(shop.asked()[1].input["rows"], "even more");
+}
+
+#[tokio::test]
+async fn a_handler_that_is_entered_again_is_given_the_answers_it_had() {
+    let (disk, shop) = (Disk::default(), Shop::default());
+    let model = Rehearsed::new(vec![vec![("a", "asks_twice", json!({}))]]);
+    let build = |person| {
+        let ran = shop.clone();
+        let tool = Shop::tool("asks_twice", move |ctx| {
+            let ran = ran.clone();
+            async move {
+                ctx.request_confirmation("First?", json!(1)).await?;
+                ctx.request_confirmation("Second?", json!(2)).await?;
+                ran.note("ran");
+                Ok("done".to_owned())
+            }
+        });
+        Agent::builder().model(model.clone()).tool(tool).confirmation(person).build().unwrap()
+    };
+    // Says yes to the first question and thinks about the second.
+    let asked = shop.clone();
+    let thinks = move |request: ConfirmationRequest| {
+        let first = request.hint.as_deref() == Some("First?");
+        asked.note(request.hint.unwrap_or_default());
+        async move {
+            if !first {
+                std::future::pending::<()>().await;
+            }
+            Ok::<_, ProviderError>(Verdict::Approve)
+        }
+    };
+    let (agent, session) = (build(Box::new(thinks) as Box<dyn ConfirmationProvider>), disk.session().await);
+    let running = tokio::spawn(async move { agent.run_durable(session).await });
+    crate::shop::until("it asks the second", || shop.ran() == ["First?", "Second?"]).await;
+    running.abort();
+    let _ = running.await;
+    assert_eq!(disk.session().await.in_doubt().await, [], "it waits at a question and has done nothing");
+    let agent = build(Box::new(shop.somebody(Verdict::Approve)));
+    let reply = agent.run_durable(disk.session().await).await.unwrap();
+    assert_eq!(results(&reply), ["done"]);
+    let asked: Vec<_> = shop.asked().into_iter().map(|request| request.hint.unwrap()).collect();
+    assert_eq!(asked, ["Second?"], "the first was answered already");
 }

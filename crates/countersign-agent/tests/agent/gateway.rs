@@ -4,12 +4,17 @@ use std::sync::Arc;
 
 use countersign_agent::providers::{CONFIRM_PATH, GatewayConfirmation};
 use countersign_agent::toolset::GatewayToolset;
-use countersign_agent::{AgentEvent, DurableSession, FileJournal, Verdict};
+use countersign_agent::{Agent, AgentError, AgentEvent, DurableSession, FileJournal, Verdict};
+use countersign_core::canonical::Verbatim;
+use countersign_core::event::Settlement;
+use countersign_core::ids::CallNo;
 use countersign_kernel::{Answer, Decide, Gateway, Target};
+use countersign_testkit::ledger::CrashAt;
 use countersign_testkit::world::{InTests, World, agent, ann, session, yes};
 use futures_util::StreamExt;
 use serde_json::json;
 
+use crate::disk::{Disk, Rehearsed};
 use crate::shop::{SOON, Shop, calling, deleting, only_result, with};
 
 async fn gateway_of(world: &World) -> Gateway {
@@ -231,4 +236,31 @@ async fn confirming_a_gateways_tools_at_the_agent_too_is_possible_where_it_is_as
     let agent = with(&model).toolset(tools).confirmation(no).build().unwrap();
     agent.chat("Go").await.unwrap();
     assert_eq!(shop.asked().len(), 1);
+}
+
+#[test]
+fn a_call_that_is_in_doubt_in_the_gateway_stops_a_durable_chat_until_it_is_settled_there() {
+    let (world, disk) = (World::new(11), Disk::default());
+    let model = Rehearsed::new(vec![vec![("a", "lab__destroy", json!({ "what": "logs" }))]]);
+    let build = |gateway: &Gateway| {
+        let tools = GatewayToolset::new(gateway, &agent(), &session());
+        Agent::builder().model(model.clone()).toolset(tools).build().unwrap()
+    };
+    world.ledger.crash_at(CrashAt::AfterEffect(0));
+    world.life(async |gateway| {
+        let (agent, session) = (build(&gateway), disk.session().await);
+        tokio::spawn(async move { agent.run_durable(session).await });
+        ann_answers(&gateway, yes(), None).await;
+        world.ledger.crashed().await;
+    });
+    let reply = world.life(async |gateway| {
+        let error = build(&gateway).run_durable(disk.session().await).await.unwrap_err();
+        let AgentError::InDoubt { execution: Some(execution), .. } = &error else { panic!("{error}") };
+        assert!(error.to_string().contains(execution), "{error}");
+        let done = Settlement::Done { value: Verbatim::of(&json!({ "done": true })).unwrap() };
+        gateway.settle(execution.parse().unwrap(), CallNo(0), done, &ann()).await.unwrap();
+        build(&gateway).run_durable(disk.session().await).await.unwrap()
+    });
+    assert_eq!(only_result(&reply), ("{\"done\":true}".into(), false));
+    assert_eq!((world.ledger.effects().len(), model.asked()), (1, vec![0, 1]));
 }
