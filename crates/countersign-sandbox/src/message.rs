@@ -287,7 +287,7 @@ mod tests {
         let args = Canonical::of(args).unwrap();
         let request = |no: u32| Request {
             no,
-            line: (no % 2 == 0).then_some(no + 1),
+            line: no.is_multiple_of(2).then_some(no + 1),
             wanted: Wanted::Call { path: "a.b".to_owned(), args: args.clone() },
         };
         Turn {

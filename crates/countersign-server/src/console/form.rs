@@ -193,14 +193,14 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn page(properties: Value) -> String {
+    fn page(properties: &Value) -> String {
         fields(&json!({ "type": "object", "properties": properties, "required": ["a"] }), "data")
             .into_string()
     }
 
     #[test]
     fn each_kind_of_property_has_its_field() {
-        let page = page(json!({
+        let page = page(&json!({
             "a": { "type": "string", "title": "Mail", "format": "email", "maxLength": 80 },
             "b": { "type": "integer", "minimum": 1, "maximum": 9, "default": 3 },
             "c": { "type": "boolean", "default": true },
