@@ -53,6 +53,17 @@ pub struct AuditRecord {
     pub hash: Digest,
 }
 
+/// Which records somebody wants to read.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct AuditFilter {
+    /// Only those of this execution.
+    pub execution: Option<ExecutionId>,
+    /// Only what this principal did.
+    pub by: Option<PrincipalId>,
+    /// Only transitions of this name.
+    pub what: Option<String>,
+}
+
 /// Where a chain is broken.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("the audit chain is broken at record {seq}: {problem}")]
@@ -73,6 +84,37 @@ impl AuditRecord {
     /// The entry.
     pub fn parse(&self) -> Result<AuditEntry, serde_json::Error> {
         serde_json::from_str(&self.entry)
+    }
+}
+
+impl AuditFilter {
+    /// Whether it lets everything through.
+    pub fn is_open(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// Whether it lets this record through. An entry that cannot be read is nobody's, and only an open filter shows it.
+    pub fn admits(&self, record: &AuditRecord) -> bool {
+        if self.is_open() {
+            return true;
+        }
+        // Most records are not wanted, and looking for a text is many times faster than reading the entry.
+        if !self.could_admit(&record.entry) {
+            return false;
+        }
+        let Ok(entry) = record.parse() else { return false };
+        self.execution.is_none_or(|id| entry.execution == Some(id))
+            && self.by.as_ref().is_none_or(|by| entry.by.as_ref() == Some(by))
+            && self.what.as_ref().is_none_or(|what| entry.what == *what)
+    }
+
+    fn could_admit(&self, entry: &str) -> bool {
+        let has = |text: &str| entry.contains(text);
+        // An id or a name that is written with an escape is looked for by reading.
+        let plain = |text: &&str| !text.contains(['"', '\\']) && text.bytes().all(|b| b.is_ascii_graphic());
+        self.execution.is_none_or(|id| has(&id.to_string()))
+            && self.by.as_ref().map(PrincipalId::as_str).filter(plain).is_none_or(has)
+            && self.what.as_deref().filter(plain).is_none_or(has)
     }
 }
 
@@ -252,6 +294,30 @@ mod tests {
         let records = chain(10);
         let half = verify((0, Digest::ZERO), &records[..5]).unwrap();
         assert_eq!(verify(half, &records[5..]), Ok((10, records[9].hash)));
+    }
+
+    #[test]
+    fn a_filter_goes_by_what_an_entry_says_and_not_by_what_stands_in_its_text() {
+        let (id, ann) = (ExecutionId::from_random([7; 16]), PrincipalId::parse("a\"n\\n").unwrap());
+        let record = |entry: &AuditEntry| AuditRecord::chained(0, Digest::ZERO, entry).unwrap();
+        let bare = AuditEntry::bare(Timestamp::from_millis(1), "Asked", Some(ann.clone()), String::new());
+        let wanted = record(&AuditEntry { execution: Some(id), ..bare.clone() });
+        let filter =
+            AuditFilter { execution: Some(id), by: Some(ann.clone()), what: Some("Asked".to_owned()) };
+        assert!(filter.admits(&wanted) && AuditFilter::default().admits(&wanted));
+
+        let pretender = AuditEntry { by: None, detail: format!("Asked by {ann} for {id}"), ..bare.clone() };
+        let pretender = record(&AuditEntry { what: "Decided".to_owned(), ..pretender });
+        for filter in [
+            AuditFilter { execution: Some(id), ..AuditFilter::default() },
+            AuditFilter { by: Some(ann), ..AuditFilter::default() },
+            AuditFilter { what: Some("Asked".to_owned()), ..AuditFilter::default() },
+        ] {
+            assert!(filter.admits(&wanted), "{filter:?}");
+            assert!(!filter.admits(&pretender), "{filter:?}");
+        }
+        let unreadable = AuditRecord { entry: format!("{{ {id}"), ..wanted };
+        assert!(!filter.admits(&unreadable) && AuditFilter::default().admits(&unreadable));
     }
 
     #[test]

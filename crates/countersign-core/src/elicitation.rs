@@ -34,6 +34,9 @@ pub struct Elicitation {
     pub remember: Remember,
     /// From here on the answer is `expired`.
     pub expires_at: Timestamp,
+    /// The line of the script's source that waits for the answer, from 1, where a script made the call.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub line: Option<u32>,
 }
 
 /// Who asks.

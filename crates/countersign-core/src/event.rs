@@ -204,6 +204,10 @@ pub struct CallIssued {
     /// What a script asked for, before any hook rewrote it, as one digest.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub requested: Option<Digest>,
+    /// The line of the script's source that made it, from 1, for people to look at: nothing is bound to it, and a replay does
+    /// not hold it against anything.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub line: Option<u32>,
 }
 
 /// On what authority a handler runs on.

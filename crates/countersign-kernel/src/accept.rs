@@ -89,7 +89,7 @@ impl Kernel {
     pub(crate) async fn accept(self: &Arc<Self>, request: &CallRequest) -> Result<Accepted, CallError> {
         let CallRequest { caller, session, .. } = request;
         self.check_caller(caller, session, request.key.as_deref()).await?;
-        let admitted = self.admit(&request.path, request.args.clone(), &caller.principal, session).await?;
+        let admitted = self.admit(&request.path, &request.args, &caller.principal, session).await?;
         if let Some(known) = self.known(request, &admitted).await? {
             return Ok(Accepted::Known(known));
         }
@@ -148,7 +148,7 @@ impl Kernel {
     pub(crate) async fn admit(
         &self,
         path: &str,
-        args: Value,
+        args: &Value,
         principal: &Principal,
         session: &SessionId,
     ) -> Result<Admitted, CallError> {
@@ -159,9 +159,10 @@ impl Kernel {
                 tool.path()
             )));
         }
-        bounds::check(&args)?;
+        // Before anything walks it: what is nested too deeply would take the stack with it.
+        bounds::check(args)?;
         let invalid = |violations| CallError::InvalidInput { violations };
-        let args = tool.tool().admit(args).map_err(invalid)?;
+        let args = tool.tool().admit(args.clone()).map_err(invalid)?;
         let (args, denied) = match self.hooks.before(tool, args.clone(), principal, session).await {
             Hooked::Continue(args) => (args, None),
             Hooked::Deny(reason) => (args, Some(reason)),
@@ -242,6 +243,7 @@ impl Kernel {
             args: admitted.args.clone(),
             policy_version: self.policy_version,
             requested: None,
+            line: None,
         }
     }
 

@@ -60,6 +60,12 @@ impl Catalog {
         self.sorted.iter().filter_map(|path| self.tools.get(path))
     }
 
+    /// All tools behind a path, by path, whether or not there is a tool at the path itself.
+    pub fn after(&self, path: &ToolPath) -> impl Iterator<Item = &Arc<CatalogTool>> {
+        let start = self.sorted.partition_point(|known| known <= path);
+        self.sorted.iter().skip(start).filter_map(|path| self.tools.get(path))
+    }
+
     /// What is in a namespace, by its next segment: tools as they are called, namespaces with `.*`. Nothing where there is no
     /// such namespace.
     pub fn inside(&self, namespace: &str) -> Vec<String> {

@@ -381,6 +381,8 @@ fn decision(elicitation: &Elicitation, request: &Decide, at: Timestamp) -> Resul
 }
 
 fn checked_data(elicitation: &Elicitation, data: Option<&Value>) -> Result<Option<Canonical>, DecideError> {
+    // Before anything walks it: what is nested too deeply would take the stack with it.
+    data.map_or(Ok(()), bounds::check).map_err(|e| DecideError::OutOfBounds(e.to_string()))?;
     let data = match (&elicitation.kind, data) {
         (AskKind::Approval, None) => return Ok(None),
         (AskKind::Approval, Some(data)) => data.clone(),

@@ -284,6 +284,7 @@ impl Kernel {
             because: question.because,
             remember: question.remember,
             expires_at: self.now().after(question.expires),
+            line: call.line,
         };
         let beside = Beside { require: self.room_to_ask(state), ..Beside::default() };
         self.record(state, vec![EventBody::Asked(Box::new(elicitation))], beside).await

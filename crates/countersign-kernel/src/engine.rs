@@ -259,6 +259,7 @@ impl ElicitationEngine {
             policy_version: kernel.policy_version,
             digest,
             requested: None,
+            line: None,
         };
         let mut state = State::fresh(kernel.opening(started, issued)).map_err(GatewayError::from)?;
         let Some(call) = state.execution.call(CallNo(0)).cloned() else { return Err(GateError::UnknownTool) };

@@ -15,6 +15,7 @@ use serde_json::Value;
 use tokio::sync::{broadcast, watch};
 
 use crate::accept::{Accepted, CallRequest, Caller, Patience};
+use crate::audit::{AuditPage, AuditQuery, ChainReport};
 use crate::catalog::Catalog;
 use crate::decide::{Decide, Receipt};
 use crate::drive::Entry;
@@ -26,7 +27,8 @@ use crate::hooks::{Hooks, PostHook, PreHook};
 use crate::kernel::{Doors, Kernel, OnPause};
 use crate::ports::{
     Clock, Credentials, ElicitationFilter, ElicitationRow, Entropy, EnvCredentials, ExecutionFilter,
-    ExecutionRow, Listing, Page, ScriptHost, Standing, Store, SystemClock, SystemEntropy, TokenRow,
+    ExecutionRow, Listing, Page, ScriptHost, SessionSummary, Standing, Store, SystemClock, SystemEntropy,
+    TokenRow,
 };
 use crate::result::{ExecutionResult, Pending};
 use crate::script::RunRequest;
@@ -390,6 +392,11 @@ impl Gateway {
         Ok(self.kernel.store.execution(id).await?)
     }
 
+    /// Sessions, newest first, each with how many of its remembered approvals still count.
+    pub async fn sessions(&self, page: Page) -> Result<Listing<SessionSummary>, GatewayError> {
+        Ok(self.kernel.store.sessions(self.kernel.now(), page).await?)
+    }
+
     /// Whose a session is.
     pub async fn session_owner(&self, id: &SessionId) -> Result<Option<PrincipalId>, GatewayError> {
         self.kernel.sessions.owner(&*self.kernel.store, id).await
@@ -408,6 +415,17 @@ impl Gateway {
     /// Audit records after a number.
     pub async fn audit(&self, after: u64, limit: usize) -> Result<Vec<AuditRecord>, GatewayError> {
         Ok(self.kernel.store.audit(after, limit).await?)
+    }
+
+    /// Audit records that a filter lets through, either way. A page looks at a bounded number of records, so that it may be
+    /// short and still not the last.
+    pub async fn audit_page(&self, query: &AuditQuery) -> Result<AuditPage, GatewayError> {
+        self.kernel.audit_page(query).await
+    }
+
+    /// Follows the chain of the audit from its first record to the one that is the last now.
+    pub async fn verify_audit(&self) -> Result<ChainReport, GatewayError> {
+        self.kernel.verify_audit().await
     }
 
     /// The remembered approvals of a session.

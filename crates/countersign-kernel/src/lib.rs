@@ -9,6 +9,7 @@
 pub mod ports;
 
 mod accept;
+mod audit;
 mod backoff;
 mod cancel;
 mod catalog;
@@ -40,6 +41,7 @@ mod settle;
 mod tokens;
 mod wait;
 
+pub use audit::{AuditOrder, AuditPage, AuditQuery, ChainReport};
 pub use catalog::{Catalog, CatalogTool};
 pub use countersign_core::event::LogLine;
 pub use decide::{Answer, Decide, Receipt, Target};

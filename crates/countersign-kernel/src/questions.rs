@@ -237,6 +237,7 @@ impl HandlerHost {
             args,
             digest,
             expires_at: kernel.now().after(kernel.settings.expires),
+            line: call.line,
         })
     }
 

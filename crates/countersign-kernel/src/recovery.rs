@@ -18,7 +18,7 @@ const BATCH: usize = 500;
 
 impl Kernel {
     pub(crate) async fn recover(self: &Arc<Self>) -> Result<usize, GatewayError> {
-        let filter = ExecutionFilter { status: vec![Status::Running], requester: None };
+        let filter = ExecutionFilter { status: vec![Status::Running], ..ExecutionFilter::default() };
         let mut page = Page::first(BATCH);
         let mut found = 0;
         loop {

@@ -36,6 +36,8 @@ pub struct CallSummary {
     pub args: Value,
     /// How far it got.
     pub status: &'static str,
+    /// The line of the script's source that made it, from 1.
+    pub line: Option<u32>,
 }
 
 /// A question nobody answered yet.
@@ -104,5 +106,5 @@ fn summary(call: &countersign_core::execution::Call) -> CallSummary {
         Phase::Settled(CallOutcome::Succeeded(_)) => "succeeded",
         Phase::Settled(CallOutcome::Failed(_)) => "failed",
     };
-    CallSummary { path: call.path.clone(), args: call.args.to_value(), status }
+    CallSummary { path: call.path.clone(), args: call.args.to_value(), status, line: call.line }
 }

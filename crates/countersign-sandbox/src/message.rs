@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use crate::worker::Isolation;
 
 /// The version of all that stands here.
-pub(crate) const PROTOCOL: u32 = 1;
+pub(crate) const PROTOCOL: u32 = 2;
 
 /// Up to here things are put into one frame together; a larger thing gets one of its own.
 const TOGETHER_BYTES: usize = 1024 * 1024;
@@ -235,6 +235,8 @@ struct CompletionFields {
 #[serde(remote = "Request", deny_unknown_fields)]
 struct RequestFields {
     no: u32,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    line: Option<u32>,
     #[serde(with = "WantedVariants")]
     wanted: Wanted,
 }
@@ -283,8 +285,11 @@ mod tests {
 
     fn turn(requests: u32, args: &serde_json::Value, line: &str) -> Turn {
         let args = Canonical::of(args).unwrap();
-        let request =
-            |no| Request { no, wanted: Wanted::Call { path: "a.b".to_owned(), args: args.clone() } };
+        let request = |no: u32| Request {
+            no,
+            line: (no % 2 == 0).then_some(no + 1),
+            wanted: Wanted::Call { path: "a.b".to_owned(), args: args.clone() },
+        };
         Turn {
             requests: (0..requests).map(request).collect(),
             logs: vec![LogLine { level: LogLevel::Warn, message: line.to_owned() }; 3],

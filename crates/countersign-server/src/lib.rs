@@ -1,7 +1,7 @@
 //! Fronts: how the outside reaches a gateway over HTTP.
 //!
 //! [`Server`] listens and answers: REST under `/api` (`rest/`), server-sent events, MCP at `/mcp` (`mcp/`), and what an operator
-//! watches (`ops/`). `access/` says who may do what, and is asked before any of them. `wire/` holds the JSON that clients
+//! watches (`ops/`). `console/` is where a person decides, made of pages over the same REST. `access/` says who may do what, and is asked before any of them. `wire/` holds the JSON that clients
 //! see; it lives here and never in the core.
 //!
 //! What is deliberately absent: any decision about a call, the store, and scripts' VMs. `rest/` knows nothing of `mcp/`, nor
@@ -14,6 +14,7 @@ pub mod mcp;
 pub mod wire;
 
 mod access;
+mod console;
 mod links;
 mod listen;
 mod ops;

@@ -48,23 +48,30 @@ impl Refusal {
     }
 }
 
+impl From<Refusal> for wire::Problem {
+    fn from(refusal: Refusal) -> Self {
+        Self {
+            kind: format!("urn:countersign:{}", refusal.code),
+            title: refusal.status.canonical_reason().unwrap_or("Error").to_owned(),
+            status: refusal.status.as_u16(),
+            code: refusal.code.to_owned(),
+            detail: refusal.detail,
+            more: refusal.more,
+        }
+    }
+}
+
 impl IntoResponse for Refusal {
     fn into_response(self) -> Response {
-        let problem = wire::Problem {
-            kind: format!("urn:countersign:{}", self.code),
-            title: self.status.canonical_reason().unwrap_or("Error").to_owned(),
-            status: self.status.as_u16(),
-            code: self.code.to_owned(),
-            detail: self.detail,
-            more: self.more,
-        };
+        let status = self.status;
+        let problem = wire::Problem::from(self);
         // Text of our own making and JSON values: this cannot fail, and an empty body would still carry the status.
         let body = serde_json::to_vec(&problem).unwrap_or_default();
-        let mut response = (self.status, body).into_response();
+        let mut response = (status, body).into_response();
         let headers = response.headers_mut();
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
         headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
-        if self.status == StatusCode::UNAUTHORIZED {
+        if status == StatusCode::UNAUTHORIZED {
             headers
                 .insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer realm=\"countersign\""));
         }

@@ -16,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 use crate::access::{self, Logins, Pace, Places};
 use crate::options::Options;
 use crate::shared::Shared;
-use crate::{listen, mcp, ops, rest, trace, wire};
+use crate::{console, listen, mcp, ops, rest, trace, wire};
 
 /// A running server. Dropping it stops nothing: see [`Server::stop`].
 pub struct Server {
@@ -50,7 +50,7 @@ impl Server {
         let shared = Arc::new(Shared {
             places: Places::new(address, &hosts, &origins),
             pace: Pace::new(&limits),
-            logins: Logins::new(key),
+            logins: Logins::new(key, address.port()),
             gateway: gateway.clone(),
             links: links.clone(),
             limits: limits.clone(),
@@ -85,7 +85,8 @@ impl Server {
 }
 
 fn router(shared: Arc<Shared>, mcp: Router) -> Router {
-    let fronts = Router::new().merge(rest::routes()).merge(ops::routes());
+    let console = console::routes(console::Api::over(rest::routes().with_state(Arc::clone(&shared))));
+    let fronts = Router::new().merge(rest::routes()).merge(console).merge(ops::routes());
     let ours = fronts.with_state(Arc::clone(&shared)).layer(DefaultBodyLimit::max(shared.limits.body_bytes));
     ours.merge(mcp)
         .fallback(rest::nothing_here)

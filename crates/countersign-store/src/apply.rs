@@ -49,6 +49,18 @@ pub(crate) struct Place {
     session: String,
 }
 
+/// When a grant may be used at a moment: it has uses and time left, and its giver's token is not revoked.
+macro_rules! usable_grant {
+    ($now:literal) => {
+        concat!(
+            "(uses_left IS NULL OR uses_left > 0) AND (expires_at IS NULL OR expires_at > ",
+            $now,
+            ") AND (token IS NULL OR EXISTS (SELECT 1 FROM tokens t WHERE t.id = token AND t.revoked_at IS NULL))"
+        )
+    };
+}
+pub(crate) use usable_grant;
+
 macro_rules! statements {
     ($($name:ident: $sql:expr,)*) => {
         /// Every statement the writer uses, prepared once.
@@ -70,9 +82,7 @@ statements! {
     find_key: "SELECT id FROM executions WHERE requester = ?1 AND key = ?2",
     find_live_token: "SELECT 1 FROM tokens WHERE id = ?1 AND revoked_at IS NULL",
     find_pending: "SELECT open FROM pending WHERE session = ?1",
-    find_usable_grant: "SELECT 1 FROM grants WHERE id = ?1 AND (uses_left IS NULL OR uses_left > 0)
-        AND (expires_at IS NULL OR expires_at > ?2)
-        AND (token IS NULL OR EXISTS (SELECT 1 FROM tokens t WHERE t.id = token AND t.revoked_at IS NULL))",
+    find_usable_grant: concat!("SELECT 1 FROM grants WHERE id = ?1 AND ", usable_grant!("?2")),
     insert_execution: "INSERT INTO executions
         (id, version, kind, status, session, requester, tool, key, created_at, updated_at, sum)
         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)",

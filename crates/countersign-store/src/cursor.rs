@@ -19,6 +19,8 @@ pub(crate) enum List {
     Executions,
     /// Oldest first.
     Elicitations,
+    /// Newest first.
+    Sessions,
 }
 
 /// Where a page begins: strictly after this row.
@@ -28,6 +30,19 @@ pub(crate) struct Start {
     pub(crate) at: i64,
     /// The row's id. The edge of the whole list is no id, but compares as one.
     pub(crate) id: Vec<u8>,
+}
+
+impl Start {
+    /// The row's number, where rows of the list are named by number and not by id.
+    pub(crate) fn number(&self) -> i64 {
+        let id = Blob::try_from(self.id.as_slice()).ok().map(u128::from_be_bytes);
+        id.and_then(|number| i64::try_from(number).ok()).unwrap_or(i64::MAX)
+    }
+}
+
+/// What names a row by its number.
+pub(crate) fn numbered(no: i64) -> Blob {
+    u128::from(no.unsigned_abs()).to_be_bytes()
 }
 
 /// A page as a query needs it.
@@ -69,6 +84,7 @@ impl List {
         match self {
             Self::Executions => 'x',
             Self::Elicitations => 'e',
+            Self::Sessions => 's',
         }
     }
 }
@@ -76,7 +92,7 @@ impl List {
 /// Before the first row, whatever its time and id.
 fn edge(list: List) -> Start {
     match list {
-        List::Executions => Start { at: i64::MAX, id: vec![0xff; 17] },
+        List::Executions | List::Sessions => Start { at: i64::MAX, id: vec![0xff; 17] },
         List::Elicitations => Start { at: i64::MIN, id: Vec::new() },
     }
 }
@@ -105,6 +121,16 @@ mod tests {
         let id = [0xab; 16];
         let text = text(List::Executions, (Timestamp::from_millis(1_700_000_000_123), id));
         assert_eq!(parse(List::Executions, &text), Some(Start { at: 1_700_000_000_123, id: id.to_vec() }));
+    }
+
+    #[test]
+    fn a_row_that_is_named_by_its_number_is_found_again() {
+        for no in [1, 7, i64::MAX - 1] {
+            let text = text(List::Sessions, (Timestamp::from_millis(5), numbered(no)));
+            let start = parse(List::Sessions, &text).unwrap();
+            assert_eq!((start.at, start.number()), (5, no));
+        }
+        assert_eq!(edge(List::Sessions).number(), i64::MAX, "before the first row");
     }
 
     #[test]

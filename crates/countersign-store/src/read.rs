@@ -17,14 +17,15 @@ use countersign_core::grant::Grant;
 use countersign_core::ids::{ElicitationId, ExecutionId};
 use countersign_core::time::Timestamp;
 use countersign_kernel::ports::{
-    ElicitationFilter, ElicitationRow, ExecutionFilter, ExecutionRow, Listing, SessionRow, Standing,
-    StoreError, TokenRow,
+    ElicitationFilter, ElicitationRow, ExecutionFilter, ExecutionRow, Listing, SessionRow, SessionSummary,
+    Standing, StoreError, TokenRow,
 };
 use countersign_sdk::{PrincipalId, SessionId};
 use rusqlite::{Connection, OpenFlags, Params, Row, params};
 use tokio::sync::Semaphore;
 
-use crate::cursor::Window;
+use crate::apply::usable_grant;
+use crate::cursor::{Window, numbered};
 use crate::fault::{Closed, Fault};
 use crate::open;
 use crate::rows::{self, ELICITATION_COLUMNS, EXECUTION_COLUMNS, Stored as _, millis};
@@ -143,7 +144,8 @@ pub(crate) fn executions(
              ORDER BY created_at DESC, id DESC LIMIT ?3"
         );
         let requester = filter.requester.as_ref().map(PrincipalId::as_str);
-        let params = params![window.start.at, window.start.id, window.rows(), requester];
+        let session = filter.session.as_ref().map(SessionId::as_str);
+        let params = params![window.start.at, window.start.id, window.rows(), requester, session];
         items.extend(all(db, &sql, params, rows::execution_row)?);
     }
     items.sort_by_key(|row| std::cmp::Reverse((row.created_at, row.id)));
@@ -154,16 +156,21 @@ pub(crate) fn executions(
 /// plus keeps SQLite from choosing the other index.
 fn execution_conditions(filter: &ExecutionFilter) -> Vec<String> {
     let requester = if filter.requester.is_some() { "requester = ?4" } else { "?4 IS NULL" };
+    let session = if filter.session.is_some() { "session = ?5" } else { "?5 IS NULL" };
+    // A session is one requester's, so that it leads to fewer.
+    let (place, also) = if filter.session.is_some() { (session, requester) } else { (requester, session) };
+    let everybodys = filter.requester.is_none() && filter.session.is_none();
     let mut statuses: Vec<&str> = filter.status.iter().map(|status| rows::status_letter(*status)).collect();
     statuses.sort_unstable();
     statuses.dedup();
     if statuses.is_empty() {
-        return vec![requester.to_owned()];
+        return vec![format!("{place} AND +{also}")];
     }
-    if filter.requester.is_none() || !filter.status.iter().copied().any(Status::is_final) {
-        return statuses.iter().map(|status| format!("status = '{status}' AND +{requester}")).collect();
+    if everybodys || !filter.status.iter().copied().any(Status::is_final) {
+        let of = |status: &&str| format!("status = '{status}' AND +{requester} AND +{session}");
+        return statuses.iter().map(of).collect();
     }
-    vec![format!("{requester} AND +status IN ('{}')", statuses.join("', '"))]
+    vec![format!("{place} AND +{also} AND +status IN ('{}')", statuses.join("', '"))]
 }
 
 /// The execution under a requester's key.
@@ -274,6 +281,29 @@ pub(crate) fn session(db: &Connection, id: &SessionId) -> Result<Option<SessionR
     )
 }
 
+/// Sessions, newest first. Of those opened in the same millisecond the one that came last is the newest.
+pub(crate) fn sessions(
+    db: &Connection,
+    now: Timestamp,
+    window: &Window,
+) -> Result<Listing<SessionSummary>, Fault> {
+    let params = params![window.start.at, window.start.number(), window.rows(), millis(now)];
+    let read = |row: &Row<'_>| {
+        let summary = SessionSummary { row: rows::session(row)?, live_grants: count(row.get(6)?)? };
+        Ok((row.get::<_, i64>(5)?, summary))
+    };
+    let items = all(db, SESSIONS, params, read)?;
+    let Listing { items, next } = window.listing(items, |(no, of)| (of.row.opened_at, numbered(*no)));
+    Ok(Listing { items: items.into_iter().map(|(_, summary)| summary).collect(), next })
+}
+
+const SESSIONS: &str = concat!(
+    "SELECT id, principal, client, opened_at, sum, no,
+         (SELECT count(*) FROM grants g WHERE g.session = s.id AND ",
+    usable_grant!("?4"),
+    ") FROM sessions s WHERE (opened_at, no) < (?1, ?2) ORDER BY opened_at DESC, no DESC LIMIT ?3"
+);
+
 /// The token with this hash.
 pub(crate) fn token_by_hash(db: &Connection, hash: Digest) -> Result<Option<TokenRow>, Fault> {
     one(db, "SELECT body, sum, revoked_at, hash FROM tokens WHERE hash = ?1", [hash.as_bytes()], rows::token)
@@ -338,23 +368,35 @@ mod tests {
         let requester = Some(PrincipalId::parse("ann").unwrap());
         let live = vec![Status::Waiting, Status::Running];
         let ended = vec![Status::Failed];
-        for (status, requester, index) in [
-            (vec![], None, "executions_by_age"),
-            (vec![], requester.clone(), "executions_by_requester"),
-            (live.clone(), None, "executions_by_status"),
-            (live, requester.clone(), "executions_by_status"),
-            (ended.clone(), requester, "executions_by_requester"),
-            (ended, None, "executions_by_status"),
+        let session = Some(SessionId::parse("ses_1").unwrap());
+        for (status, requester, session, index) in [
+            (vec![], None, None, "executions_by_age"),
+            (vec![], requester.clone(), None, "executions_by_requester"),
+            (vec![], None, session.clone(), "executions_by_session"),
+            (vec![], requester.clone(), session.clone(), "executions_by_session"),
+            (live.clone(), None, None, "executions_by_status"),
+            (live.clone(), requester.clone(), None, "executions_by_status"),
+            (live, None, session.clone(), "executions_by_status"),
+            (ended.clone(), requester, None, "executions_by_requester"),
+            (ended.clone(), None, session, "executions_by_session"),
+            (ended, None, None, "executions_by_status"),
         ] {
-            for condition in execution_conditions(&ExecutionFilter { status, requester }) {
+            for condition in execution_conditions(&ExecutionFilter { status, requester, session }) {
                 let sql = format!(
                     "SELECT id FROM executions WHERE (created_at, id) < (?1, ?2) AND {condition}
                      ORDER BY created_at DESC, id DESC LIMIT ?3"
                 );
-                let plan = plan(&sql, 4);
+                let plan = plan(&sql, 5);
                 assert!(plan.contains(index) && !plan.contains("TEMP B-TREE"), "{condition}: {plan}");
             }
         }
+    }
+
+    #[test]
+    fn a_list_of_sessions_reads_its_page_and_the_grants_of_those_on_it() {
+        let plan = plan(SESSIONS, 4);
+        assert!(plan.contains("sessions_by_age") && plan.contains("grants_by_session"), "{plan}");
+        assert!(!plan.contains("SCAN") && !plan.contains("TEMP B-TREE"), "{plan}");
     }
 
     #[test]

@@ -9,7 +9,7 @@ use rusqlite::{Connection, TransactionBehavior};
 pub(crate) const APPLICATION_ID: i32 = 0x4353_474e;
 
 /// In order; a database's `user_version` says how many of them it has seen.
-pub(crate) const MIGRATIONS: &[&str] = &[FIRST];
+pub(crate) const MIGRATIONS: &[&str] = &[FIRST, SESSIONS_BY_AGE, EXECUTIONS_BY_SESSION];
 
 /// Why a database could not be brought to this version.
 #[derive(Debug)]
@@ -136,6 +136,13 @@ CREATE TABLE audit (
     hash BLOB NOT NULL
 ) STRICT;
 ";
+
+/// For lists of sessions, newest first.
+const SESSIONS_BY_AGE: &str = "CREATE INDEX sessions_by_age ON sessions (opened_at);";
+
+/// For what happened in one session.
+const EXECUTIONS_BY_SESSION: &str =
+    "CREATE INDEX executions_by_session ON executions (session, created_at, id);";
 
 /// Brings a database to the version of this build.
 pub(crate) fn migrate(connection: &mut Connection) -> Result<(), MigrationError> {

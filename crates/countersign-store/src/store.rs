@@ -14,7 +14,7 @@ use countersign_core::ids::{ElicitationId, ExecutionId};
 use countersign_core::time::Timestamp;
 use countersign_kernel::ports::{
     Committed, ElicitationFilter, ElicitationRow, ExecutionFilter, ExecutionRow, Listing, Page, SessionRow,
-    Standing, Store, StoreError, TokenRow, Write,
+    SessionSummary, Standing, Store, StoreError, TokenRow, Write,
 };
 use countersign_sdk::{PrincipalId, SessionId};
 
@@ -78,6 +78,7 @@ impl Store for SqliteStore {
     }
 
     async fn journal(&self, id: ExecutionId) -> Result<Vec<Event>, StoreError> {
+        self.writer.settle().await;
         match self.readers.point(|db| read::journal(db, id, SHORT))? {
             Some(events) => Ok(events),
             None => self
@@ -89,6 +90,7 @@ impl Store for SqliteStore {
     }
 
     async fn execution(&self, id: ExecutionId) -> Result<Option<ExecutionRow>, StoreError> {
+        self.writer.settle().await;
         self.readers.point(|db| read::execution(db, id))
     }
 
@@ -97,11 +99,13 @@ impl Store for SqliteStore {
         filter: ExecutionFilter,
         page: Page,
     ) -> Result<Listing<ExecutionRow>, StoreError> {
+        self.writer.settle().await;
         let window = Window::of(List::Executions, &page)?;
         self.readers.list(move |db| read::executions(db, &filter, &window)).await
     }
 
     async fn by_key(&self, requester: &PrincipalId, key: &str) -> Result<Option<ExecutionId>, StoreError> {
+        self.writer.settle().await;
         self.readers.point(|db| read::by_key(db, requester, key))
     }
 
@@ -114,6 +118,7 @@ impl Store for SqliteStore {
         filter: ElicitationFilter,
         page: Page,
     ) -> Result<Listing<ElicitationRow>, StoreError> {
+        self.writer.settle().await;
         let window = Window::of(List::Elicitations, &page)?;
         self.readers.list(move |db| read::elicitations(db, &filter, &window)).await
     }
@@ -131,6 +136,7 @@ impl Store for SqliteStore {
     }
 
     async fn standing(&self) -> Result<Standing, StoreError> {
+        self.writer.settle().await;
         self.readers.list(read::standing).await
     }
 
@@ -142,6 +148,11 @@ impl Store for SqliteStore {
         self.readers.point(|db| read::session(db, id))
     }
 
+    async fn sessions(&self, now: Timestamp, page: Page) -> Result<Listing<SessionSummary>, StoreError> {
+        let window = Window::of(List::Sessions, &page)?;
+        self.readers.list(move |db| read::sessions(db, now, &window)).await
+    }
+
     async fn token_by_hash(&self, hash: Digest) -> Result<Option<TokenRow>, StoreError> {
         self.readers.point(|db| read::token_by_hash(db, hash))
     }
@@ -151,6 +162,7 @@ impl Store for SqliteStore {
     }
 
     async fn audit(&self, after: u64, limit: usize) -> Result<Vec<AuditRecord>, StoreError> {
+        self.writer.settle().await;
         self.readers.list(move |db| read::audit(db, after, limit)).await
     }
 }

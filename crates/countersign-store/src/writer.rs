@@ -2,7 +2,11 @@
 //!
 //! Promises: nobody hears of success before the transaction is on the medium; if the transaction fails, everybody in it
 //! hears so, and nothing of it remains; a refusal concerns only the change that is refused; changes happen in the order
-//! in which they were queued. What was accepted without an answer is tried again until it is written.
+//! in which they were queued. What was accepted without an answer is tried again until it is written, and whoever reads
+//! finds it.
+//!
+//! A transaction costs the same whether it carries one change or many, so the thread waits a moment for company where that
+//! delays nobody, or where company came the last time.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -10,7 +14,7 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use countersign_kernel::ports::{Committed, StoreError};
+use countersign_kernel::ports::{Committed, StoreError, Write};
 use rusqlite::{Connection, Statement};
 use tokio::sync::oneshot;
 
@@ -22,6 +26,12 @@ use crate::staged::Staged;
 const COMMITS: &str = "countersign_store_commits_total";
 /// The most changes that share a transaction: enough to make the `fsync` cheap, few enough to answer the first soon.
 const BATCH: usize = 512;
+/// How long it must be quiet before changes that nobody waits for are written. Whoever reads does not wait for this.
+const QUIET_UNAWAITED: Duration = Duration::from_millis(5);
+/// The same where somebody waits, and at least [`COMPANY`] were answered together the last time: they come again together.
+const QUIET_AWAITED: Duration = Duration::from_micros(300);
+/// From here on a transaction was a shared one.
+const COMPANY: usize = 4;
 /// How often a medium that failed is tried again while nobody writes.
 const RETRY: Duration = Duration::from_millis(500);
 
@@ -46,6 +56,8 @@ struct Command {
 #[derive(Debug, Default)]
 pub(crate) struct Shared {
     queued: AtomicUsize,
+    /// Accepted without an answer, and not written yet.
+    unawaited: AtomicUsize,
     failing: AtomicBool,
     pub(crate) commits: AtomicU64,
     pub(crate) commands: AtomicU64,
@@ -75,7 +87,25 @@ impl Writer {
         if self.shared.failing.load(Ordering::Acquire) {
             return Err(StoreError::Unavailable(Box::new(StillFailing)));
         }
-        self.send(Command { staged, answer: None }, self.bound - self.bound / 4)
+        self.shared.unawaited.fetch_add(1, Ordering::AcqRel);
+        let sent = self.send(Command { staged, answer: None }, self.bound - self.bound / 4);
+        if sent.is_err() {
+            self.shared.unawaited.fetch_sub(1, Ordering::AcqRel);
+        }
+        sent
+    }
+
+    /// Waits until what was accepted without an answer is written, so that whoever reads finds it. Where the medium fails, they
+    /// find what there is.
+    pub(crate) async fn settle(&self) {
+        let is_clean = self.shared.unawaited.load(Ordering::Acquire) == 0;
+        if is_clean || self.shared.failing.load(Ordering::Acquire) {
+            return;
+        }
+        // A change without content: its answer comes when all that was queued before it is done.
+        if let Ok(nothing) = Staged::of(Write::default()) {
+            let _ = self.commit(nothing).await;
+        }
     }
 
     /// What it has done so far.
@@ -126,6 +156,8 @@ struct Thread<'c> {
     shared: &'c Shared,
     /// Unknown after a transaction failed.
     head: Option<Head>,
+    /// How many were answered together the last time.
+    company: usize,
     /// Accepted, and not yet written because the medium failed.
     unwritten: Vec<Command>,
     /// Why nothing is written any more: the file is damaged.
@@ -160,6 +192,7 @@ impl<'c> Thread<'c> {
             connection,
             shared,
             head: Some(head),
+            company: 0,
             unwritten: Vec::new(),
             damaged: None,
         })
@@ -168,7 +201,12 @@ impl<'c> Thread<'c> {
     /// Until the near end is dropped and the queue is empty.
     fn serve(&mut self, queue: &Receiver<Command>) {
         while let Some(batch) = self.gather(queue) {
+            let awaited = batch.iter().filter(|command| command.answer.is_some()).count();
             self.process(batch);
+            // What nobody waited for tells nothing of who comes next.
+            if awaited > 0 {
+                self.company = awaited;
+            }
         }
         if !self.unwritten.is_empty() {
             self.process(Vec::new());
@@ -194,8 +232,26 @@ impl<'c> Thread<'c> {
         };
         let mut batch = vec![first];
         batch.extend(queue.try_iter().take(BATCH - 1));
+        while let Some(quiet) = self.patience(&batch) {
+            let Ok(next) = queue.recv_timeout(quiet) else { break };
+            batch.push(next);
+            batch.extend(queue.try_iter().take(BATCH - batch.len()));
+        }
         self.shared.queued.fetch_sub(batch.len(), Ordering::Relaxed);
         Some(batch)
+    }
+
+    /// How long to wait for more; nothing where it is time to write.
+    fn patience(&self, batch: &[Command]) -> Option<Duration> {
+        if batch.len() >= BATCH {
+            return None;
+        }
+        let awaited = batch.iter().filter(|command| command.answer.is_some()).count();
+        match awaited {
+            0 => Some(QUIET_UNAWAITED),
+            some if self.company >= COMPANY && some < self.company => Some(QUIET_AWAITED),
+            _ => None,
+        }
     }
 
     fn process(&mut self, fresh: Vec<Command>) {
@@ -295,8 +351,12 @@ impl<'c> Thread<'c> {
             match (command.answer, outcome) {
                 // Whoever stopped waiting will look for themselves.
                 (Some(answer), outcome) => drop(answer.send(outcome)),
-                (None, Err(error)) => tracing::warn!(%error, "a record of a read was refused"),
-                (None, Ok(_)) => {}
+                (None, outcome) => {
+                    self.shared.unawaited.fetch_sub(1, Ordering::AcqRel);
+                    if let Err(error) = outcome {
+                        tracing::warn!(%error, "a record of a read was refused");
+                    }
+                }
             }
         }
     }

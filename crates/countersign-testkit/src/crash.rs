@@ -221,7 +221,7 @@ async fn person_answers(gateway: &Gateway, history: &History, scenario: &Scenari
 }
 
 async fn settle_doubts(gateway: &Gateway) -> usize {
-    let in_doubt = ExecutionFilter { status: vec![Status::InDoubt], requester: None };
+    let in_doubt = ExecutionFilter { status: vec![Status::InDoubt], ..ExecutionFilter::default() };
     let Ok(rows) = gateway.executions(in_doubt, Page::first(100)).await else { return 0 };
     for row in &rows.items {
         for call in calls_in_doubt(gateway, row.id).await {

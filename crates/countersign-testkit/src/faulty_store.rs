@@ -17,7 +17,7 @@ use countersign_core::ids::{ElicitationId, ExecutionId};
 use countersign_core::time::Timestamp;
 use countersign_kernel::ports::{
     Committed, ElicitationFilter, ElicitationRow, ExecutionFilter, ExecutionRow, Listing, Page, SessionRow,
-    Standing, Store, StoreError, TokenRow, Write,
+    SessionSummary, Standing, Store, StoreError, TokenRow, Write,
 };
 use countersign_sdk::{PrincipalId, SessionId};
 use tokio::sync::watch;
@@ -284,6 +284,10 @@ impl<S: Store + ?Sized> Store for FaultyStore<S> {
 
     async fn session(&self, id: &SessionId) -> Result<Option<SessionRow>, StoreError> {
         self.alive()?.session(id).await
+    }
+
+    async fn sessions(&self, now: Timestamp, page: Page) -> Result<Listing<SessionSummary>, StoreError> {
+        self.alive()?.sessions(now, page).await
     }
 
     async fn token_by_hash(&self, hash: Digest) -> Result<Option<TokenRow>, StoreError> {

@@ -15,7 +15,8 @@ use countersign_core::ids::{ElicitationId, ExecutionId, TokenId};
 use countersign_core::time::Timestamp;
 use countersign_kernel::ports::{
     Committed, ElicitationFilter, ElicitationRow, ExecutionFilter, ExecutionRow, GrantWrite, JournalWrite,
-    Listing, Page, Requirement, SessionRow, Standing, Store, StoreError, TokenRow, TokenWrite, Write,
+    Listing, Page, Requirement, SessionRow, SessionSummary, Standing, Store, StoreError, TokenRow,
+    TokenWrite, Write,
 };
 use countersign_sdk::{PrincipalId, SessionId};
 
@@ -30,6 +31,13 @@ impl MemoryStore {
     /// An empty store.
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// Changes an audit record behind everybody's back, as somebody could who can write the disk.
+    pub fn tamper_with_audit(&self, seq: u64, change: impl FnOnce(&mut AuditRecord)) {
+        if let Some(record) = self.state().audit.iter_mut().find(|record| record.seq == seq) {
+            change(record);
+        }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -89,6 +97,7 @@ impl Store for MemoryStore {
         let after = page.cursor.as_deref().map(|text| parse_cursor::<ExecutionId>('x', text)).transpose()?;
         let wanted = |row: &&ExecutionRow| {
             (filter.status.is_empty() || filter.status.contains(&row.status))
+                && filter.session.as_ref().is_none_or(|session| *session == row.session)
                 && filter.requester.as_ref().is_none_or(|requester| *requester == row.requester)
         };
         let rows = state.by_age.iter().rev().filter(|place| after.is_none_or(|after| **place < after));
@@ -159,6 +168,20 @@ impl Store for MemoryStore {
         Ok(self.state().sessions.get(id).cloned())
     }
 
+    async fn sessions(&self, now: Timestamp, page: Page) -> Result<Listing<SessionSummary>, StoreError> {
+        let state = self.state();
+        let after = page.cursor.as_deref().map(|text| state.session_place(text)).transpose()?;
+        let place = |row: &SessionRow| (row.opened_at, row.id.clone());
+        let before = |row: &&SessionRow| after.as_ref().is_none_or(|after| place(row) < *after);
+        let mut rows: Vec<&SessionRow> = state.sessions.values().filter(before).collect();
+        rows.sort_by_key(|row| std::cmp::Reverse(place(row)));
+        let summaries: Vec<SessionSummary> = rows
+            .into_iter()
+            .map(|row| SessionSummary { row: row.clone(), live_grants: state.live_grants(&row.id, now) })
+            .collect();
+        Ok(listing(summaries.iter(), &page, |of| cursor('s', of.row.opened_at, &of.row.id)))
+    }
+
     async fn token_by_hash(&self, hash: Digest) -> Result<Option<TokenRow>, StoreError> {
         Ok(self.state().tokens.iter().find(|token| token.hash == hash).cloned())
     }
@@ -217,6 +240,19 @@ impl State {
 
     fn pending(&self, session: &SessionId) -> usize {
         self.pending.get(session).copied().unwrap_or(0)
+    }
+
+    fn live_grants(&self, session: &SessionId, now: Timestamp) -> u64 {
+        let live =
+            |grant: &&Grant| grant.is_live(now) && grant.token.is_none_or(|id| is_live(&self.tokens, id));
+        self.grants.iter().filter(|grant| grant.session == *session).filter(live).count() as u64
+    }
+
+    /// Where a cursor of the list of sessions stands: on a session that there is.
+    fn session_place(&self, cursor: &str) -> Result<(Timestamp, SessionId), StoreError> {
+        let stands_on = |row: &&SessionRow| self::cursor('s', row.opened_at, &row.id) == cursor;
+        let row = self.sessions.values().find(stands_on).ok_or(StoreError::BadCursor)?;
+        Ok((row.opened_at, row.id.clone()))
     }
 
     fn check_journal(&self, write: &JournalWrite) -> Result<(), StoreError> {

@@ -219,7 +219,7 @@ async fn cancel_something(gateway: &Gateway, chance: &mut Chance) {
 }
 
 async fn settle_something(gateway: &Gateway, chance: &mut Chance) {
-    let filter = ExecutionFilter { status: vec![Status::InDoubt], requester: None };
+    let filter = ExecutionFilter { status: vec![Status::InDoubt], ..ExecutionFilter::default() };
     let Ok(rows) = gateway.executions(filter, Page::first(20)).await else { return };
     let Some(row) = chance.pick(&rows.items) else { return };
     let settlement = match chance.below(2) {
@@ -242,7 +242,7 @@ async fn answer_everything(gateway: &Gateway, history: &History, chance: &mut Ch
 }
 
 async fn settle_everything(gateway: &Gateway) {
-    let filter = ExecutionFilter { status: vec![Status::InDoubt], requester: None };
+    let filter = ExecutionFilter { status: vec![Status::InDoubt], ..ExecutionFilter::default() };
     let Ok(rows) = gateway.executions(filter, Page::first(1_000)).await else { return };
     for row in rows.items {
         let failed = Settlement::Failed { message: "looked: it did not happen".into() };

@@ -101,7 +101,7 @@ async fn serve(folder: &Path) -> Result<(), Failure> {
 
 /// How many executions the process before this one left running: the gateway takes them up when it starts.
 async fn running(store: &dyn Store) -> Result<usize, Failure> {
-    let filter = ExecutionFilter { status: vec![Status::Running], requester: None };
+    let filter = ExecutionFilter { status: vec![Status::Running], ..ExecutionFilter::default() };
     Ok(store.executions(filter, Page::first(1_000)).await?.items.len())
 }
 

@@ -25,7 +25,7 @@ impl DataFolder {
 
     /// Every execution that stands here, newest first.
     async fn executions_in(&self, status: Status) -> anyhow::Result<Vec<ExecutionRow>> {
-        let filter = ExecutionFilter { status: vec![status], requester: None };
+        let filter = ExecutionFilter { status: vec![status], ..ExecutionFilter::default() };
         let (mut page, mut all) = (Page::first(BATCH), Vec::new());
         loop {
             let part = self.store.executions(filter.clone(), page).await?;

@@ -24,6 +24,8 @@ pub struct Call {
     pub policy_version: Digest,
     /// What an approval of it is bound to.
     pub digest: Digest,
+    /// The line of the script's source that made it, from 1.
+    pub line: Option<u32>,
     pub(super) phase: Phase,
 }
 
@@ -107,6 +109,7 @@ impl Call {
             args: issued.args.clone(),
             policy_version: issued.policy_version,
             digest: issued.digest,
+            line: issued.line,
             phase: Phase::Issued,
         }
     }

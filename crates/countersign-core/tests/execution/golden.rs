@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use countersign_core::canonical::Canonical;
 use countersign_core::elicitation::{Decider, Decision, Elicitation, Origin};
 use countersign_core::event::{
-    CallOutcome, Event, EventBody, Failure, Kind, LogLine, Settlement, Started, StartedBy,
+    CallIssued, CallOutcome, Event, EventBody, Failure, Kind, LogLine, Settlement, Started, StartedBy,
 };
 use countersign_core::execution::sleep_digest;
 use countersign_core::ids::{CallNo, RequestNo};
@@ -93,6 +93,8 @@ fn ends() -> Vec<EventBody> {
 
 fn scripts() -> Vec<EventBody> {
     let refused = Failure::new("tool_not_found", "There is no tool \"notes.drop\".");
+    let at_line_3 = CallIssued { line: Some(3), ..requested(CALL, READS) };
+    let asked_at_line_3 = Elicitation { line: Some(3), ..question(eli(3), Origin::Gate, ms(0)) };
     let logs = vec![LogLine { level: LogLevel::Warn, message: "two left".into() }];
     vec![
         EventBody::Started(started(Kind::Script)),
@@ -102,6 +104,8 @@ fn scripts() -> Vec<EventBody> {
         EventBody::SleepEnded { request: RequestNo(2) },
         EventBody::ScriptWaits { seen: 2 },
         EventBody::Finished { outcome: succeeded(), logs },
+        EventBody::CallIssued(at_line_3),
+        EventBody::Asked(Box::new(asked_at_line_3)),
     ]
 }
 
@@ -252,9 +256,15 @@ fn fields_that_a_later_version_added_are_passed_over() {
 #[test]
 fn optional_fields_may_be_missing_and_are_not_written_when_empty() {
     let lines = |key: &str| GOLDEN.lines().filter(|line| line.contains(&format!("\"{key}\":"))).count();
-    for (key, written) in
-        [("idempotencyKey", 1), ("comment", 1), ("data", 1), ("token", 3), ("script", 1), ("logs", 1)]
-    {
+    for (key, written) in [
+        ("idempotencyKey", 1),
+        ("comment", 1),
+        ("data", 1),
+        ("token", 3),
+        ("script", 1),
+        ("logs", 1),
+        ("line", 2),
+    ] {
         assert_eq!(lines(key), written, "{key} is written where it is given, and only there");
     }
     assert!(!GOLDEN.contains(":null"), "a field without a value is left out");
@@ -267,7 +277,7 @@ fn optional_fields_may_be_missing_and_are_not_written_when_empty() {
 fn a_field_that_is_not_optional_must_be_there() {
     for line in GOLDEN.lines() {
         let whole: Value = serde_json::from_str(line).unwrap();
-        let optional = ["token", "idempotencyKey", "comment", "data", "script", "requested", "logs"];
+        let optional = ["token", "idempotencyKey", "comment", "data", "script", "requested", "line", "logs"];
         let name = whole["event"].as_object().unwrap().keys().next().unwrap().clone();
         for field in whole["event"][&name].as_object().unwrap().keys() {
             let mut torn = whole.clone();

@@ -122,6 +122,7 @@ pub(crate) fn issued(call: CallNo, effects: Effects) -> CallIssued {
         policy_version: policy_version(),
         digest,
         requested: None,
+        line: None,
     }
 }
 
@@ -143,6 +144,7 @@ pub(crate) fn question(id: ElicitationId, origin: Origin, at: Timestamp) -> Elic
         },
         remember: Remember::Call,
         expires_at: ms(at.as_millis() + PATIENCE),
+        line: None,
     }
 }
 

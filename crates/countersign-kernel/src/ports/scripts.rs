@@ -85,6 +85,8 @@ pub struct Turn {
 pub struct Request {
     /// Its number.
     pub no: u32,
+    /// The line of the source that made it, from 1, where that is known: a courtesy to people, which a script can lie about.
+    pub line: Option<u32>,
     /// What it is.
     pub wanted: Wanted,
 }

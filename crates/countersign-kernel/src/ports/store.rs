@@ -70,6 +70,9 @@ pub trait Store: Send + Sync + 'static {
     /// One session.
     async fn session(&self, id: &SessionId) -> Result<Option<SessionRow>, StoreError>;
 
+    /// Sessions, newest first, each with how many of its grants could be used at `now`.
+    async fn sessions(&self, now: Timestamp, page: Page) -> Result<Listing<SessionSummary>, StoreError>;
+
     /// The token with this hash, revoked or not.
     async fn token_by_hash(&self, hash: Digest) -> Result<Option<TokenRow>, StoreError>;
 
@@ -219,6 +222,15 @@ pub struct SessionRow {
     pub opened_at: Timestamp,
 }
 
+/// A session in a list.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SessionSummary {
+    /// The session.
+    pub row: SessionRow,
+    /// How many of its grants have uses and time left, and a giver whose token is not revoked.
+    pub live_grants: u64,
+}
+
 /// A token. The secret itself is nowhere.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TokenRow {
@@ -243,6 +255,8 @@ pub struct ExecutionFilter {
     pub status: Vec<Status>,
     /// Only this requester's.
     pub requester: Option<PrincipalId>,
+    /// Only those of this session.
+    pub session: Option<SessionId>,
 }
 
 /// Which elicitations.

@@ -210,7 +210,7 @@ impl Conductor {
                     if !self.has_room(state) {
                         return Ok(());
                     }
-                    self.record_request(state, admission)?;
+                    self.record_request(state, admission, request.line)?;
                 }
             }
             self.asked += 1;
@@ -218,7 +218,12 @@ impl Conductor {
         Ok(())
     }
 
-    fn record_request(&mut self, state: &mut State, admission: Admission) -> Result<(), GatewayError> {
+    fn record_request(
+        &mut self,
+        state: &mut State,
+        admission: Admission,
+        line: Option<u32>,
+    ) -> Result<(), GatewayError> {
         let kernel = Arc::clone(&self.kernel);
         match admission {
             Admission::Sleep(ms) => kernel.note(state, vec![EventBody::SleepStarted { ms }]),
@@ -229,7 +234,7 @@ impl Conductor {
                 let no = CallNo(u32::try_from(state.execution.calls().len()).unwrap_or(u32::MAX));
                 let (requester, session) = (state.execution.requester(), state.execution.session());
                 let issued = kernel.issued(no, &admitted, requester, session);
-                let issued = CallIssued { requested: Some(requested), ..issued };
+                let issued = CallIssued { requested: Some(requested), line, ..issued };
                 let mut events = vec![EventBody::CallIssued(issued)];
                 let denied = admitted.denied.map(|reason| CallOutcome::Failed(denied_by_hook(&reason)));
                 events.extend(denied.clone().map(|outcome| EventBody::CallSettled { call: no, outcome }));
@@ -348,7 +353,7 @@ impl Kernel {
             Wanted::Sleep { ms } => return Admission::Sleep(*ms),
             Wanted::Call { path, args } => (path, args),
         };
-        match self.admit(path, args.to_value(), &on_behalf.principal, &on_behalf.session).await {
+        match self.admit(path, &args.to_value(), &on_behalf.principal, &on_behalf.session).await {
             Ok(admitted) => Admission::Call(Box::new(admitted), requested),
             Err(error) => {
                 let failure = Failure::new(error.code(), sentence(&error));

@@ -9,7 +9,7 @@ use countersign_core::ids::{ElicitationId, ExecutionId};
 use countersign_core::time::Timestamp;
 use countersign_kernel::ports::{
     Committed, ElicitationFilter, ElicitationRow, ExecutionFilter, ExecutionRow, Listing, Page, SessionRow,
-    Standing, Store, StoreError, TokenRow, Write,
+    SessionSummary, Standing, Store, StoreError, TokenRow, Write,
 };
 use countersign_sdk::{PrincipalId, SessionId};
 use countersign_testkit::memory_store::MemoryStore;
@@ -131,6 +131,10 @@ impl Store for HeldStore {
 
     async fn session(&self, id: &SessionId) -> Result<Option<SessionRow>, StoreError> {
         self.inner.session(id).await
+    }
+
+    async fn sessions(&self, now: Timestamp, page: Page) -> Result<Listing<SessionSummary>, StoreError> {
+        self.inner.sessions(now, page).await
     }
 
     async fn token_by_hash(&self, hash: Digest) -> Result<Option<TokenRow>, StoreError> {

@@ -3,7 +3,7 @@
 //! Promise: a request is recorded here, whole, before the script runs on; from then on the script cannot change it.
 //! Nothing here is borrowed while script runs.
 
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::HashSet;
 use std::rc::Rc;
 
@@ -14,6 +14,7 @@ use rquickjs::{Array, Ctx, Function, Object, Value};
 
 use super::display::{self, MAX_LINE_BYTES};
 use super::meter::Meter;
+use super::positions::Lines;
 use super::randomness::Randomness;
 use super::values::{self, Refusal};
 use crate::limits::Limits;
@@ -38,6 +39,8 @@ pub(super) struct Host {
     /// Bytes of arguments since the last completion: they are the script's memory, though it no longer holds them.
     held_bytes: Cell<usize>,
     refusal: RefCell<Option<Refusal>>,
+    /// Where the lines of the code come from; nothing before the script starts.
+    pub(super) source_lines: OnceCell<Lines>,
 }
 
 impl Host {
@@ -54,6 +57,7 @@ impl Host {
             lines: Cell::default(),
             held_bytes: Cell::default(),
             refusal: RefCell::default(),
+            source_lines: OnceCell::new(),
         }
     }
 
@@ -90,7 +94,7 @@ impl Host {
         self.logs.borrow_mut().push(line);
     }
 
-    fn request(&self, wanted: Wanted, bytes: usize) -> i32 {
+    fn request(&self, wanted: Wanted, line: Option<u32>, bytes: usize) -> i32 {
         let no = self.issued.get();
         if no >= self.limits.calls {
             self.meter.stop(ScriptFault::TooManyCalls { bound: self.limits.calls });
@@ -104,7 +108,7 @@ impl Host {
         self.held_bytes.set(held);
         self.issued.set(no + 1);
         self.outstanding.borrow_mut().insert(no);
-        self.requests.borrow_mut().push(Request { no, wanted });
+        self.requests.borrow_mut().push(Request { no, line, wanted });
         i32::try_from(no).unwrap_or(i32::MAX)
     }
 
@@ -113,7 +117,13 @@ impl Host {
         REFUSED
     }
 
-    fn call<'js>(&self, ctx: &Ctx<'js>, path: &Value<'js>, args: Value<'js>) -> rquickjs::Result<i32> {
+    fn call<'js>(
+        &self,
+        ctx: &Ctx<'js>,
+        path: &Value<'js>,
+        args: Value<'js>,
+        stack: &Value<'js>,
+    ) -> rquickjs::Result<i32> {
         // The engine asks the meter once in thousands of steps; here one step can be long.
         if self.meter.must_stop() {
             return Ok(self.refuse(Refusal::input("the script is being stopped")));
@@ -125,17 +135,27 @@ impl Host {
         Ok(match values::arguments(ctx, args, &self.limits)? {
             Ok(args) => {
                 let bytes = path.len() + args.as_str().len();
-                self.request(Wanted::Call { path, args }, bytes)
+                let line = self.line(ctx, stack)?;
+                self.request(Wanted::Call { path, args }, line, bytes)
             }
             Err(refusal) => self.refuse(refusal),
         })
+    }
+
+    /// The line of the source that a stack trace leads to.
+    fn line(&self, ctx: &Ctx<'_>, stack: &Value<'_>) -> rquickjs::Result<Option<u32>> {
+        let (Some(stack), Some(lines)) = (stack.as_string(), self.source_lines.get()) else {
+            return Ok(None);
+        };
+        let stack = display::quiet(ctx, stack.to_string())?;
+        Ok(stack.and_then(|stack| lines.line(&stack)))
     }
 
     fn nap(&self, ms: &Value<'_>) -> i32 {
         match ms.as_number() {
             Some(ms) if (0.0..=MAX_SLEEP_MS).contains(&ms) => {
                 // Within the bound, so nothing is cut but the fraction.
-                self.request(Wanted::Sleep { ms: ms.ceil() as u64 }, 0)
+                self.request(Wanted::Sleep { ms: ms.ceil() as u64 }, None, 0)
             }
             Some(ms) => self.refuse(Refusal::input(format!(
                 "sleep takes a number of milliseconds from 0 to {MAX_SLEEP_MS} (a day); it was given {ms}"
@@ -165,7 +185,9 @@ pub(super) fn functions<'js>(ctx: &Ctx<'js>, host: &Rc<Host>) -> rquickjs::Resul
 fn requesting<'js>(ctx: &Ctx<'js>, host: &Rc<Host>, object: &Object<'js>) -> rquickjs::Result<()> {
     let new = |at: &Rc<Host>| Rc::clone(at);
     let at = new(host);
-    let call = move |ctx: Ctx<'js>, path: Value<'js>, args: Value<'js>| at.call(&ctx, &path, args);
+    let call = move |ctx: Ctx<'js>, path: Value<'js>, args: Value<'js>, stack: Value<'js>| {
+        at.call(&ctx, &path, args, &stack)
+    };
     object.set("call", Function::new(ctx.clone(), call)?)?;
     let at = new(host);
     object.set("nap", Function::new(ctx.clone(), move |ms: Value<'js>| at.nap(&ms))?)?;

@@ -26,7 +26,7 @@ use rquickjs::{Context, Ctx, Function, Object, Persistent, Promise, Runtime, Val
 
 use crate::limits::Limits;
 use host::Host;
-use positions::SCRIPT;
+use positions::{Lines, SCRIPT};
 use randomness::Randomness;
 
 /// How deep the engine's stack may get. Threads of the standard library have 2 MiB; what the host's own functions need
@@ -53,7 +53,7 @@ type Intrinsics = (
 /// One script's world.
 pub(crate) struct Engine {
     host: Rc<Host>,
-    stripped: Option<Stripped>,
+    stripped: Option<Rc<Stripped>>,
     /// Gone when the script ended, by itself or not.
     world: Option<World>,
 }
@@ -71,7 +71,9 @@ impl Engine {
         if self.stripped.is_some() {
             return Err(crashed("the VM was started a second time"));
         }
-        self.stripped = Some(program.stripped.clone());
+        let stripped = Rc::new(program.stripped.clone());
+        self.host.source_lines.get_or_init(|| Lines::of(&stripped));
+        self.stripped = Some(stripped);
         self.host.now.set(program.now.as_millis());
         *self.host.randomness.borrow_mut() = Randomness::new(program.seed);
         self.turn(|world, stripped| world.start(stripped))

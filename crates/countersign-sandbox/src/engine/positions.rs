@@ -2,6 +2,10 @@
 //!
 //! Positions are a courtesy: a script can lie about its own, and what cannot be led back is left out.
 
+use std::cell::OnceCell;
+use std::ops::{ControlFlow, Range};
+use std::rc::Rc;
+
 use countersign_kernel::ports::Stripped;
 
 /// The name under which the engine knows the script; it stands in stack traces.
@@ -21,9 +25,7 @@ pub(super) fn place(stack: &str, stripped: &Stripped) -> Option<Place> {
     let (line, byte) = stack.lines().find_map(frame)?;
     let line = line.checked_sub(LINES_BEFORE + 1)?;
     let text = stripped.code.lines().nth(usize::try_from(line).ok()?)?;
-    // The engine counts columns in bytes, a source map in UTF-16 units.
-    let column = text.char_indices().take_while(|(at, _)| *at + 1 < byte).map(|(_, c)| c.len_utf16()).sum();
-    original(&stripped.mappings, line, column)
+    original(&stripped.mappings, line, column(text, byte))
 }
 
 /// `    at name (script:3:9)`, or `    at script:3:9` for a syntax error.
@@ -34,27 +36,100 @@ fn frame(text: &str) -> Option<(u32, usize)> {
     Some((line.parse().ok()?, column.parse().ok()?))
 }
 
+/// Which line of the source each place of the code comes from.
+///
+/// The mappings are decoded once, when they are first asked for: a loop may ask thousands of times.
+pub(super) struct Lines {
+    stripped: Rc<Stripped>,
+    decoded: OnceCell<Vec<CodeLine>>,
+}
+
+/// A line of the code.
+struct CodeLine {
+    /// Where it lies in the code, in bytes.
+    bytes: Range<usize>,
+    /// From which column on it comes from which line of the source.
+    origins: Vec<(usize, u32)>,
+}
+
+impl Lines {
+    /// Those of a program.
+    pub(super) fn of(stripped: &Rc<Stripped>) -> Self {
+        Self { stripped: Rc::clone(stripped), decoded: OnceCell::new() }
+    }
+
+    /// The line of the source that the innermost place of a stack trace lies in; the same as [`place`]'s.
+    pub(super) fn line(&self, stack: &str) -> Option<u32> {
+        let (line, byte) = stack.lines().find_map(frame)?;
+        let line = line.checked_sub(LINES_BEFORE + 1)?;
+        let here = self.decoded().get(usize::try_from(line).ok()?)?;
+        let (first, others) = here.origins.split_first()?;
+        // Most lines of the code come from one line of the source, and need no column.
+        if others.is_empty() {
+            return Some(first.1);
+        }
+        let column = column(self.stripped.code.get(here.bytes.clone())?, byte);
+        Some(others.iter().rev().find(|(from, _)| *from <= column).unwrap_or(first).1)
+    }
+
+    fn decoded(&self) -> &[CodeLine] {
+        self.decoded.get_or_init(|| {
+            let mut start = 0;
+            let mut lines: Vec<CodeLine> = Vec::new();
+            for text in self.stripped.code.split_inclusive('\n') {
+                lines.push(CodeLine { bytes: start..start + text.len(), origins: Vec::new() });
+                start += text.len();
+            }
+            // What does not decode is left out, with all that follows it.
+            let _ = each_segment(&self.stripped.mappings, |number, segment| {
+                let here = usize::try_from(number).ok().and_then(|number| lines.get_mut(number));
+                let (Some(here), Some(place)) = (here, segment.place()) else {
+                    return ControlFlow::Continue(());
+                };
+                if here.origins.last().is_none_or(|(_, line)| *line != place.line) {
+                    here.origins.push((usize::try_from(segment.generated).unwrap_or(0), place.line));
+                }
+                ControlFlow::Continue(())
+            });
+            lines
+        })
+    }
+}
+
+/// The engine counts columns in bytes, a source map in UTF-16 units.
+fn column(text: &str, byte: usize) -> usize {
+    text.char_indices().take_while(|(at, _)| *at + 1 < byte).map(|(_, c)| c.len_utf16()).sum()
+}
+
 /// The last mapping of the line that does not lie behind the column.
 fn original(mappings: &str, line: u32, column: usize) -> Option<Place> {
-    let mut at = Segment::default();
     let mut found = None;
+    each_segment(mappings, |number, at| {
+        if number > line {
+            return ControlFlow::Break(());
+        }
+        let here = number == line;
+        if here && (found.is_none() || usize::try_from(at.generated).is_ok_and(|from| from <= column)) {
+            found = Some(at.place());
+        }
+        ControlFlow::Continue(())
+    })?;
+    found.flatten()
+}
+
+/// Shows every segment with the line of the code it stands on, until told to stop; nothing where one cannot be decoded.
+fn each_segment(mappings: &str, mut show: impl FnMut(u32, &Segment) -> ControlFlow<()>) -> Option<()> {
+    let mut at = Segment::default();
     for (number, group) in (0_u32..).zip(mappings.split(';')) {
         at.generated = 0;
         for segment in group.split(',').filter(|segment| !segment.is_empty()) {
             at.advance(segment)?;
-            let here = number == line;
-            if here && (found.is_none() || usize::try_from(at.generated).is_ok_and(|from| from <= column)) {
-                found = Some(Place {
-                    line: u32::try_from(at.line + 1).ok()?,
-                    column: u32::try_from(at.column + 1).ok()?,
-                });
+            if show(number, &at).is_break() {
+                return Some(());
             }
         }
-        if number == line {
-            break;
-        }
     }
-    found
+    Some(())
 }
 
 #[derive(Default)]
@@ -65,6 +140,12 @@ struct Segment {
 }
 
 impl Segment {
+    /// Where it comes from.
+    fn place(&self) -> Option<Place> {
+        let count = |from_zero: i64| u32::try_from(from_zero + 1).ok();
+        Some(Place { line: count(self.line)?, column: count(self.column)? })
+    }
+
     fn advance(&mut self, text: &str) -> Option<()> {
         let mut digits = text.bytes();
         self.generated += number(&mut digits)?;
@@ -121,6 +202,33 @@ mod tests {
         assert_eq!(original(mappings, 1, 0), Some(Place { line: 4, column: 2 }), "none before: the first");
         assert_eq!(original(mappings, 2, 0), None);
         assert_eq!(original("!!", 0, 0), None);
+    }
+
+    #[test]
+    fn the_line_alone_is_found_as_the_whole_place_is() {
+        let code = "await a(); await b();\n\u{1f600}; await c(); await d();\nawait e();\n";
+        // Line 0 comes from 0 and, from column 11 on, from 2. Line 1: 4, then 4 from column 4, then 5 from 15. Line 2: 6.
+        let mappings = "AAAA,WAEA;AAEA,IAAA,WACA;AACA".to_owned();
+        let stripped = Rc::new(Stripped { code: code.to_owned(), mappings });
+        let lines = Lines::of(&stripped);
+        let mut seen = Vec::new();
+        for line in 1..7 {
+            for byte in 0..40 {
+                let stack = format!("    at apply (countersign:9:9)\n    at f (script:{line}:{byte})\n");
+                let whole = place(&stack, &stripped).map(|place| place.line);
+                assert_eq!(lines.line(&stack), whole, "{line}:{byte}");
+                seen.extend(whole);
+            }
+        }
+        seen.dedup();
+        assert_eq!(seen, [1, 3, 5, 6, 7]);
+        assert_eq!(lines.line("    at map (native)"), None);
+    }
+
+    #[test]
+    fn mappings_that_cannot_be_decoded_lead_nowhere() {
+        let stripped = Rc::new(Stripped { code: "a\nb".to_owned(), mappings: "!!;!!".to_owned() });
+        assert_eq!(Lines::of(&stripped).line("    at f (script:2:1)"), None);
     }
 
     #[test]

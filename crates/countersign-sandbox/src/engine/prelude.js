@@ -29,13 +29,18 @@
   const refused = (error, path) => mark(error, "ToolError", refusedCode(), refusedMessage(), path);
 
   const waiting = own(new Map(), "get", "set", "delete");
+  // A stack that is not the error's own would be the script's to give.
+  const stackOf = (error) => {
+    const stack = getOwnPropertyDescriptor(error, "stack");
+    return stack === undefined ? undefined : stack.value;
+  };
   // The error of a failed call is made with the call, so that it knows where it was made.
   const ask = (site, path, first, second) => {
     let slot;
     const promise = new Promise((resolve, reject) => {
       slot = { __proto__: null, resolve, reject, site, path };
     });
-    const no = path === undefined ? nap(first) : call(first, second);
+    const no = path === undefined ? nap(first) : call(first, second, stackOf(site));
     if (no < 0) slot.reject(refused(site, path));
     else waiting.set(no, slot);
     return promise;

@@ -87,6 +87,11 @@ impl<'a> Collected<'a> {
         if self.next >= self.limits.calls {
             return Err(format!("more than {} requests", self.limits.calls));
         }
+        // A line has at least the byte that ends it.
+        let last_line = self.limits.source_bytes.saturating_add(1);
+        if request.line.is_some_and(|line| line == 0 || line as usize > last_line) {
+            return Err("a line that no source has".to_owned());
+        }
         if let Wanted::Call { path, args } = &request.wanted {
             if path.len() > MAX_PATH_BYTES {
                 return Err(format!("a path of more than {MAX_PATH_BYTES} bytes"));

@@ -39,9 +39,9 @@ async fn an_honest_part_passes() {
 
 #[tokio::test]
 async fn another_version_is_told_apart() {
-    let host = probe(&["says", &hello_of_version(2)]);
+    let host = probe(&["says", &hello_of_version(1)]);
     let fault = host.open().await.err().unwrap();
-    let words = "it speaks version 2 of the protocol, this gateway 1";
+    let words = "it speaks version 1 of the protocol, this gateway 2";
     assert!(matches!(&fault, ScriptFault::Unavailable { cause } if cause == words), "{fault:?}");
 }
 
@@ -123,6 +123,22 @@ async fn paths_and_lines_beyond_their_bounds_are_not_believed() {
     let line = |bytes: usize| part(&json!({ "logs": [{ "level": "info", "message": "l".repeat(bytes) }] }));
     assert!(told(&[&line(16 * 1024)]).await.is_ok());
     assert_crashed(told(&[&line(16 * 1024 + 1)]).await, "a line of more than 16384 bytes");
+}
+
+#[tokio::test]
+async fn lines_of_the_source_that_no_source_has_are_not_believed() {
+    let from = |line: usize| {
+        let mut call = call(0);
+        call["line"] = json!(line);
+        part(&json!({ "requests": [call] }))
+    };
+    let last = limits().source_bytes + 1;
+    for line in [1, last] {
+        assert_eq!(told(&[&from(line)]).await.unwrap().requests[0].line, u32::try_from(line).ok());
+    }
+    for line in [0, last + 1] {
+        assert_crashed(told(&[&from(line)]).await, "a line that no source has");
+    }
 }
 
 #[tokio::test]

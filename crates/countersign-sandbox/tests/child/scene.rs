@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 /// The greeting of a child that is what it should be.
 pub(crate) fn hello() -> String {
-    hello_of_version(1)
+    hello_of_version(2)
 }
 
 pub(crate) fn hello_of_version(protocol: u32) -> String {

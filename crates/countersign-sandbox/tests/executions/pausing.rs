@@ -9,7 +9,7 @@ use countersign_testkit::faulty_store::{Fault, Faults};
 use countersign_testkit::world::{InTests as _, ann, says, yes};
 use serde_json::json;
 
-use crate::fixture::world;
+use crate::fixture::{by_call, world};
 
 const TWO: &str = r#"
     const start = Date.now(), dice = Math.random(), id = crypto.randomUUID();
@@ -40,6 +40,28 @@ fn after_park_after_nothing_of_a_paused_script_is_in_memory_and_a_decision_bring
         assert!(end.success(), "{:?}", end.error);
         assert_eq!(world.ledger.effects().len(), 2, "what had run did not run again");
         assert_eq!(end.logs.len(), 1, "what the script said is not said twice: {:?}", end.logs);
+    });
+}
+
+/// A gate's question and a handler's own; in the answer to the caller, in the list of calls, in the inbox and after a restart.
+#[test]
+fn a_question_knows_the_line_its_script_waits_at() {
+    let world = world(3);
+    let source = "interface Note {\n  id: number;\n}\nconst what: string = 'a';\n\
+        await Promise.all([\n  tools.lab.destroy_each({ what }),\n  tools.lab.confirm({}),\n]);";
+    let paused = world.life(async |gateway| {
+        let paused = gateway.runs(source).await;
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        gateway.result(paused.execution).await.unwrap().unwrap()
+    });
+    let lines: Vec<_> = paused.calls.iter().map(|call| call.line).collect();
+    assert_eq!(lines, [Some(6), Some(7)]);
+    world.life(async |gateway| {
+        let open = by_call(gateway.open().await);
+        let asked: Vec<_> = open.iter().map(|row| row.elicitation.line).collect();
+        assert_eq!(asked, [Some(6), Some(7)]);
+        let after = gateway.result(paused.execution).await.unwrap().unwrap();
+        assert_eq!(after.calls.iter().map(|call| call.line).collect::<Vec<_>>(), lines);
     });
 }
 

@@ -190,7 +190,7 @@ async fn answer_oldest(world: &World, gateway: &Gateway) {
 
 /// Somebody looks, and says what really happened.
 async fn settle_doubts(world: &World, gateway: &Gateway) {
-    let filter = ExecutionFilter { status: vec![Status::InDoubt], requester: None };
+    let filter = ExecutionFilter { status: vec![Status::InDoubt], ..ExecutionFilter::default() };
     let Ok(rows) = gateway.executions(filter, Page::first(10)).await else { return };
     for row in rows.items {
         let Ok(execution) = Execution::replay(&gateway.journal(row.id).await.unwrap_or_default()) else {
@@ -284,6 +284,23 @@ fn a_script_that_no_longer_does_what_its_journal_says_halts_before_anything_runs
             );
         });
     }
+}
+
+/// A line is for people to look at. A newer stripper, or a journal of a build that knew no lines, must not halt a script.
+#[test]
+fn a_script_whose_calls_come_from_other_lines_is_still_the_same_script() {
+    let source =
+        "await tools.lab.read({ what: 'a' });\n\nreturn (await tools.lab.destroy_each({ what: 'b' })).done;";
+    let world = world(8);
+    world.life(async |gateway| {
+        let paused = gateway.runs(source).await;
+        let forged = forge(&world, paused.execution, &source.replace('\n', " ")).await;
+        gateway.decide(says(ann(), Target::Execution(forged), yes())).await.unwrap();
+        let end = gateway.wait(forged, Patience::Unlimited).await.unwrap().unwrap();
+        assert_eq!(end.value, Some(json!(true)), "{:?}", end.error);
+        let lines: Vec<_> = end.calls.iter().map(|call| call.line).collect();
+        assert_eq!(lines, [Some(1), Some(3)], "as they were recorded");
+    });
 }
 
 #[test]

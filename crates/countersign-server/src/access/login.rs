@@ -2,7 +2,8 @@
 //!
 //! Promises: opening a link changes nothing, so that a scanner or a prefetch does not use it up; pressing its button
 //! does, once. The cookie names the token its holder logged in with: revoking that token logs them out. It is sealed, not
-//! stored, so that it survives a restart.
+//! stored, so that it survives a restart. What must come with every change is told once, when the link is used, and kept by
+//! the page: browsers send a cookie to every port of a host, and whoever listens there must not be able to decide with it.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -18,7 +19,7 @@ use sha2::Sha256;
 
 use super::Proof;
 
-/// The cookie's name.
+/// What the cookie's name begins with; the port follows, because browsers tell hosts apart and not ports.
 pub(crate) const COOKIE: &str = "countersign";
 /// How long a link is good.
 const LINK_LIFE: Duration = Duration::from_secs(10 * 60);
@@ -30,6 +31,7 @@ const MAX_LINKS: usize = 100;
 /// Links that were not used yet, and what cookies are sealed with.
 pub(crate) struct Logins {
     key: [u8; 32],
+    cookie: String,
     links: Mutex<HashMap<String, Link>>,
 }
 
@@ -38,9 +40,23 @@ struct Link {
     expires_at: Timestamp,
 }
 
+/// What using a link up gives.
+pub(crate) struct Pass {
+    /// The cookie's value.
+    pub(crate) cookie: String,
+    /// What must come with every change. It is not told again.
+    pub(crate) csrf: String,
+}
+
 impl Logins {
-    pub(crate) fn new(key: [u8; 32]) -> Self {
-        Self { key, links: Mutex::default() }
+    /// Logins on a server that listens on this port.
+    pub(crate) fn new(key: [u8; 32], port: u16) -> Self {
+        Self { key, cookie: format!("{COOKIE}-{port}"), links: Mutex::default() }
+    }
+
+    /// The cookie's name.
+    pub(crate) fn cookie_name(&self) -> &str {
+        &self.cookie
     }
 
     /// A code for somebody who holds this token, and until when it is good.
@@ -67,15 +83,15 @@ impl Logins {
         links.get(code).is_some_and(|link| link.expires_at > now)
     }
 
-    /// Uses a code up; gives the cookie's value.
-    pub(crate) fn redeem(&self, code: &str, now: Timestamp) -> Option<String> {
+    /// Uses a code up.
+    pub(crate) fn redeem(&self, code: &str, now: Timestamp) -> Option<Pass> {
         let link = self.links.lock().unwrap_or_else(PoisonError::into_inner).remove(code)?;
         if link.expires_at <= now {
             return None;
         }
         let body = format!("{}.{}", link.token, now.after(COOKIE_LIFE).as_millis());
         let seal = self.seal("cookie", &body);
-        Some(format!("{body}.{seal}"))
+        Some(Pass { csrf: self.seal("csrf", &body), cookie: format!("{body}.{seal}") })
     }
 
     /// Who holds a cookie; nobody where it is forged, too old, or its token was revoked.
@@ -97,6 +113,15 @@ impl Logins {
         }
         let csrf = self.seal("csrf", body);
         Ok(gateway.holder(token).await?.map(|caller| (caller, Proof::Cookie { csrf })))
+    }
+
+    /// The cookie of ours that a browser sent.
+    pub(super) fn cookie<'a>(&self, headers: &'a HeaderMap) -> Option<&'a str> {
+        let all = headers.get_all(header::COOKIE).iter().filter_map(|value| value.to_str().ok());
+        all.flat_map(|line| line.split(';')).find_map(|pair| {
+            let (name, value) = pair.trim().split_once('=')?;
+            (name == self.cookie).then_some(value)
+        })
     }
 
     fn mac(&self, purpose: &str, body: &str) -> Option<Hmac<Sha256>> {
@@ -123,15 +148,6 @@ impl Logins {
     }
 }
 
-/// The cookie a browser sent.
-pub(super) fn cookie(headers: &HeaderMap) -> Option<&str> {
-    let all = headers.get_all(header::COOKIE).iter().filter_map(|value| value.to_str().ok());
-    all.flat_map(|line| line.split(';')).find_map(|pair| {
-        let (name, value) = pair.trim().split_once('=')?;
-        (name == COOKIE).then_some(value)
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -144,27 +160,27 @@ mod tests {
 
     #[test]
     fn a_link_is_good_once_and_looking_at_it_uses_nothing_up() {
-        let logins = Logins::new([1; 32]);
+        let logins = Logins::new([1; 32], 7420);
         let (code, _) = logins.invite(token(), NOON).unwrap();
         assert!(logins.is_good(&code, NOON) && logins.is_good(&code, NOON));
         assert!(logins.redeem(&code, NOON).is_some());
         assert!(!logins.is_good(&code, NOON));
-        assert_eq!(logins.redeem(&code, NOON), None);
+        assert!(logins.redeem(&code, NOON).is_none());
     }
 
     #[test]
     fn a_link_is_good_for_ten_minutes_and_not_a_millisecond_more() {
-        let logins = Logins::new([1; 32]);
+        let logins = Logins::new([1; 32], 7420);
         let (code, expires_at) = logins.invite(token(), NOON).unwrap();
         assert_eq!(NOON.until(expires_at), LINK_LIFE);
         let before = Timestamp::from_millis(expires_at.as_millis() - 1);
         assert!(logins.is_good(&code, before) && !logins.is_good(&code, expires_at));
-        assert_eq!(logins.redeem(&code, expires_at), None);
+        assert!(logins.redeem(&code, expires_at).is_none());
     }
 
     #[test]
     fn the_oldest_of_too_many_links_gives_way() {
-        let logins = Logins::new([1; 32]);
+        let logins = Logins::new([1; 32], 7420);
         let (first, _) = logins.invite(token(), NOON).unwrap();
         let later = NOON.after(Duration::from_secs(1));
         for _ in 0..MAX_LINKS {
@@ -175,7 +191,7 @@ mod tests {
 
     #[test]
     fn a_seal_is_for_one_body_one_purpose_and_one_key() {
-        let (ours, theirs) = (Logins::new([1; 32]), Logins::new([2; 32]));
+        let (ours, theirs) = (Logins::new([1; 32], 7420), Logins::new([2; 32], 7420));
         let seal = ours.seal("cookie", "a");
         assert!(ours.is_sealed("cookie", "a", &seal));
         assert!(!ours.is_sealed("cookie", "b", &seal) && !ours.is_sealed("csrf", "a", &seal));

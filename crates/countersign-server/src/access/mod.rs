@@ -14,7 +14,7 @@ use std::sync::Arc;
 use axum::extract::{MatchedPath, Request, State};
 use axum::http::{HeaderMap, Method, header};
 use axum::middleware::Next;
-use axum::response::Response;
+use axum::response::{IntoResponse as _, Response};
 use countersign_kernel::Caller;
 
 pub(crate) use login::{COOKIE, COOKIE_LIFE, Logins};
@@ -22,8 +22,10 @@ pub(crate) use pace::Pace;
 pub(crate) use place::Places;
 pub use table::routes;
 
+use crate::console;
 use crate::refusal::Refusal;
 use crate::shared::Shared;
+use table::Front;
 
 /// What a cookie's holder sends with every change.
 pub(crate) const CSRF_HEADER: &str = "x-csrf-token";
@@ -44,18 +46,38 @@ pub(crate) enum Proof {
     },
 }
 
-/// The one door. Everything that is served stands behind it.
-pub(crate) async fn guard(
-    State(shared): State<Arc<Shared>>,
-    mut request: Request,
-    next: Next,
-) -> Result<Response, Refusal> {
-    shared.places.check(request.headers())?;
-    let path = request.extensions().get::<MatchedPath>().map(|path| path.as_str().to_owned());
-    let Some(path) = path else { return Err(Refusal::not_found("there is nothing at this address")) };
-    let Some(allowed) = table::allowed(request.method(), &path) else {
-        return Err(Refusal::new(405, "method_not_allowed", "this address does not take this method"));
+/// The one door. Everything that is served stands behind it. Who is turned away from a page reads a page.
+pub(crate) async fn guard(State(shared): State<Arc<Shared>>, request: Request, next: Next) -> Response {
+    let is_page = route(&request).is_ok_and(|route| route.front == Front::Page);
+    match pass(&shared, request, next).await {
+        Ok(response) => response,
+        Err(refusal) if is_page => console::turned_away(refusal.into()),
+        Err(refusal) => refusal.into_response(),
+    }
+}
+
+/// Lets a request through to its route where its caller, who is known by now, may use it. The console asks REST by this.
+pub(crate) async fn admit(request: Request, next: Next) -> Result<Response, Refusal> {
+    let allowed = route(&request)?.allowed;
+    match request.extensions().get::<Caller>() {
+        Some(caller) => allowed.check(&caller.principal)?,
+        None => return Err(unauthenticated("nobody asks")),
+    }
+    Ok(next.run(request).await)
+}
+
+/// The row of the table that a request is for.
+fn route(request: &Request) -> Result<&'static table::Route, Refusal> {
+    let Some(path) = request.extensions().get::<MatchedPath>() else {
+        return Err(Refusal::not_found("there is nothing at this address"));
     };
+    table::route_of(request.method(), path.as_str())
+        .ok_or_else(|| Refusal::new(405, "method_not_allowed", "this address does not take this method"))
+}
+
+async fn pass(shared: &Shared, mut request: Request, next: Next) -> Result<Response, Refusal> {
+    shared.places.check(request.headers())?;
+    let allowed = route(&request)?.allowed;
     if allowed == table::Allowed::Anyone {
         return Ok(next.run(request).await);
     }
@@ -63,11 +85,9 @@ pub(crate) async fn guard(
         return Err(Refusal::forbidden("not_json", "send `Content-Type: application/json`"));
     }
     let peer = request.extensions().get::<Peer>().copied();
-    let (caller, proof) = authenticate(&shared, request.headers(), peer).await?;
+    let (caller, proof) = authenticate(shared, request.headers(), peer).await?;
     shared.pace.request(&caller)?;
-    if !allowed.admits(&caller.principal) {
-        return Err(Refusal::forbidden("not_allowed", allowed.refusal()));
-    }
+    allowed.check(&caller.principal)?;
     if let Proof::Cookie { csrf } = &proof
         && !is_reading(request.method())
     {
@@ -105,7 +125,7 @@ async fn authenticate(
     let found = if headers.contains_key(header::AUTHORIZATION) {
         let secret = bearer(headers).ok_or_else(|| unauthenticated("write `Authorization: Bearer TOKEN`"))?;
         shared.gateway.authenticate(secret).await?.map(|caller| (caller, Proof::Bearer))
-    } else if let Some(cookie) = login::cookie(headers) {
+    } else if let Some(cookie) = shared.logins.cookie(headers) {
         shared.logins.holder(&shared.gateway, cookie).await?
     } else {
         return Err(unauthenticated("send a token: `Authorization: Bearer TOKEN`"));

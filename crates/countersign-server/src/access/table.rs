@@ -4,6 +4,8 @@
 use axum::http::Method;
 use countersign_sdk::{Principal, Role};
 
+use crate::refusal::Refusal;
+
 /// Whom a route is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Allowed {
@@ -19,6 +21,15 @@ pub(crate) enum Allowed {
     Admins,
 }
 
+/// Who reads what a route answers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Front {
+    /// A program.
+    Program,
+    /// A person, in a browser.
+    Page,
+}
+
 /// One route.
 pub(crate) struct Route {
     /// The method; none where the route takes any.
@@ -27,10 +38,16 @@ pub(crate) struct Route {
     pub(crate) path: &'static str,
     /// Whom it is for.
     pub(crate) allowed: Allowed,
+    /// Who reads its answers.
+    pub(crate) front: Front,
 }
 
 const fn route(method: Method, path: &'static str, allowed: Allowed) -> Route {
-    Route { method: Some(method), path, allowed }
+    Route { method: Some(method), path, allowed, front: Front::Program }
+}
+
+const fn page(path: &'static str, allowed: Allowed) -> Route {
+    Route { method: Some(Method::GET), path, allowed, front: Front::Page }
 }
 
 /// Every route there is.
@@ -39,14 +56,24 @@ pub(crate) const ROUTES: &[Route] = &[
     route(Method::GET, "/readyz", Allowed::Anyone),
     route(Method::GET, "/metrics", Allowed::Anyone),
     route(Method::GET, "/openapi.json", Allowed::Anyone),
-    // Signposts: they tell nothing but what their address says.
-    route(Method::GET, "/", Allowed::Anyone),
-    route(Method::GET, "/elicitations/{id}", Allowed::Anyone),
+    page("/", Allowed::Deciders),
+    page("/inbox/cards", Allowed::Deciders),
+    page("/elicitations/{id}", Allowed::Deciders),
+    page("/executions", Allowed::Deciders),
+    page("/executions/{id}", Allowed::Deciders),
+    page("/tools", Allowed::Deciders),
+    page("/tools/{path}", Allowed::Deciders),
+    page("/sessions", Allowed::Deciders),
+    page("/sessions/{id}", Allowed::Deciders),
+    page("/audit", Allowed::Deciders),
+    page("/tokens", Allowed::Admins),
+    page("/assets/{name}", Allowed::Anyone),
     // The link is the credential; opening it changes nothing.
-    route(Method::GET, "/login", Allowed::Anyone),
-    route(Method::POST, "/login", Allowed::Anyone),
+    page("/login", Allowed::Anyone),
+    Route { method: Some(Method::POST), path: "/login", allowed: Allowed::Anyone, front: Front::Page },
     route(Method::POST, "/logout", Allowed::Known),
     route(Method::GET, "/api/whoami", Allowed::Known),
+    route(Method::GET, "/api/standing", Allowed::Deciders),
     route(Method::POST, "/api/executions", Allowed::Callers),
     route(Method::GET, "/api/executions", Allowed::Known),
     route(Method::GET, "/api/executions/{id}", Allowed::Known),
@@ -63,24 +90,26 @@ pub(crate) const ROUTES: &[Route] = &[
     route(Method::GET, "/api/tools/{path}", Allowed::Known),
     route(Method::GET, "/api/declarations", Allowed::Known),
     route(Method::POST, "/api/policy/explain", Allowed::Known),
+    route(Method::GET, "/api/sessions", Allowed::Deciders),
     route(Method::GET, "/api/sessions/{id}/approvals", Allowed::Known),
     route(Method::POST, "/api/sessions/{id}/approvals", Allowed::Deciders),
     route(Method::DELETE, "/api/sessions/{id}/approvals", Allowed::Deciders),
     route(Method::DELETE, "/api/sessions/{id}/approvals/{grant}", Allowed::Deciders),
     route(Method::GET, "/api/audit", Allowed::Deciders),
+    route(Method::GET, "/api/audit/verify", Allowed::Deciders),
     route(Method::GET, "/api/tokens", Allowed::Admins),
     route(Method::POST, "/api/tokens", Allowed::Admins),
     route(Method::DELETE, "/api/tokens/{id}", Allowed::Admins),
     route(Method::POST, "/api/login-links", Allowed::Deciders),
-    Route { method: None, path: "/mcp", allowed: Allowed::Callers },
+    Route { method: None, path: "/mcp", allowed: Allowed::Callers, front: Front::Program },
 ];
 
-/// Whom a route is for; nothing where there is no such route.
-pub(crate) fn allowed(method: &Method, path: &str) -> Option<Allowed> {
+/// A route's row; nothing where there is no such route.
+pub(crate) fn route_of(method: &Method, path: &str) -> Option<&'static Route> {
     // HEAD is GET without its body.
     let method = if *method == Method::HEAD { &Method::GET } else { method };
     let here = |route: &&Route| route.path == path && route.method.as_ref().is_none_or(|m| m == method);
-    ROUTES.iter().find(here).map(|route| route.allowed)
+    ROUTES.iter().find(here)
 }
 
 /// Method and path of every route, `*` for any method: for tests, which hold the table against what they expect of it.
@@ -101,8 +130,16 @@ impl Allowed {
         }
     }
 
+    /// The same, as a yes or a refusal.
+    pub(crate) fn check(self, principal: &Principal) -> Result<(), Refusal> {
+        match self.admits(principal) {
+            true => Ok(()),
+            false => Err(Refusal::forbidden("not_allowed", self.refusal())),
+        }
+    }
+
     /// What somebody reads who is not.
-    pub(crate) fn refusal(self) -> &'static str {
+    fn refusal(self) -> &'static str {
         match self {
             Self::Anyone | Self::Known => "this credential has no role",
             Self::Callers => {
@@ -133,7 +170,7 @@ mod tests {
             (Method::DELETE, "/api/tokens/{id}"),
             (Method::POST, "/api/login-links"),
         ] {
-            let allowed = allowed(&method, path).unwrap();
+            let allowed = route_of(&method, path).unwrap().allowed;
             for kind in [PrincipalKind::Agent, PrincipalKind::Service] {
                 let roles = vec![Role::Agent, Role::Service, Role::Approver, Role::Admin];
                 let somebody = Principal { kind, roles, ..Principal::agent("x").unwrap() };

@@ -14,16 +14,16 @@ use crate::refusal::Refusal;
 use crate::shared::Shared;
 
 /// A JSON body.
-pub(super) struct Body<T>(pub(super) T);
+pub(crate) struct Body<T>(pub(crate) T);
 
 /// The named parts of the address. What is no text names nothing.
-pub(super) struct Named<T>(pub(super) T);
+pub(crate) struct Named<T>(pub(crate) T);
 
 /// Parameters after the `?`.
-pub(super) struct Params<T>(pub(super) T);
+pub(crate) struct Params<T>(pub(crate) T);
 
 /// What a page's form sent, as it came.
-pub(super) struct Form(pub(super) String);
+pub(crate) struct Form(pub(crate) String);
 
 impl<T: DeserializeOwned> FromRequest<Arc<Shared>> for Body<T> {
     type Rejection = Refusal;

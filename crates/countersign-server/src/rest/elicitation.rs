@@ -8,7 +8,7 @@ use axum::{Extension, Json};
 use countersign_core::digest::Digest;
 use countersign_core::ids::ExecutionId;
 use countersign_kernel::ports::ElicitationFilter;
-use countersign_kernel::{Answer, Caller, Decide, Target};
+use countersign_kernel::{Answer, Caller, Decide, GatewayError, Target};
 use countersign_sdk::Remember;
 use serde::Deserialize;
 use utoipa::IntoParams;
@@ -72,7 +72,8 @@ pub(super) async fn list(
     let filter = ElicitationFilter { open_only, execution, digest, requester: own::scope(&caller) };
     let page = Part { cursor: wanted.cursor, limit: wanted.limit }.page()?;
     let part = shared.gateway.elicitations(filter, page).await?;
-    let items = part.items.iter().map(|row| wire::Elicitation::of(row, &shared.links)).collect();
+    let mut items: Vec<_> = part.items.iter().map(|row| wire::Elicitation::of(row, &shared.links)).collect();
+    named(&shared, &mut items).await?;
     Ok(Json(wire::List { items, next_cursor: part.next }))
 }
 
@@ -87,7 +88,23 @@ pub(super) async fn one(
     Named(id): Named<String>,
 ) -> Result<Json<wire::Elicitation>, Refusal> {
     let row = own::elicitation(&shared, &caller, &id).await?;
-    Ok(Json(wire::Elicitation::of(&row, &shared.links)))
+    let mut item = [wire::Elicitation::of(&row, &shared.links)];
+    named(&shared, &mut item).await?;
+    let [item] = item;
+    Ok(Json(item))
+}
+
+/// Adds what people call those who ask.
+pub(super) async fn named(shared: &Shared, items: &mut [wire::Elicitation]) -> Result<(), GatewayError> {
+    if items.is_empty() {
+        return Ok(());
+    }
+    let tokens = shared.gateway.tokens().await?;
+    for item in items {
+        let token = tokens.iter().find(|token| token.principal.id.as_str() == item.requester);
+        item.requester_name = token.map(|token| token.name.clone());
+    }
+    Ok(())
 }
 
 /// Decide an elicitation

@@ -18,8 +18,11 @@ use countersign_core::ids::TokenId;
 use countersign_kernel::{Caller, GatewayError, GatewayEvent};
 use countersign_sdk::PrincipalId;
 use futures_util::stream::{self, Stream};
+use serde::Deserialize;
 use tokio::sync::broadcast;
+use utoipa::IntoParams;
 
+use super::body::Params;
 use super::own;
 use crate::refusal::Refusal;
 use crate::shared::Shared;
@@ -35,10 +38,10 @@ const KEEP_ALIVE: Duration = Duration::from_secs(15);
 /// What happens, as it happens
 ///
 /// Events: `elicitation.pending`, `elicitation.decided`, `execution.status`, `call.started`, `call.settled`, each with a
-/// `Happened` as data. Give `Last-Event-ID` to go on where you were; without it the stream begins now. Whoever may not
-/// decide is told of their own executions.
+/// `Happened` as data. Give `Last-Event-ID` to go on where you were, or `after` where a header cannot be sent; without them
+/// the stream begins now. Whoever may not decide is told of their own executions.
 #[utoipa::path(get, operation_id = "streamEvents", path = "/api/events", tag = "events",
-    params(("Last-Event-ID" = Option<String>, Header, description = "The id of the last event that was read")),
+    params(("Last-Event-ID" = Option<String>, Header, description = "The id of the last event that was read"), From),
     responses(
         (status = 200, description = "A stream that does not end", body = wire::Happened, content_type = "text/event-stream"),
         (status = 400, description = "The id is none of ours", body = wire::Problem, content_type = "application/problem+json"),
@@ -46,13 +49,14 @@ const KEEP_ALIVE: Duration = Duration::from_secs(15);
 pub(super) async fn stream(
     State(shared): State<Arc<Shared>>,
     Extension(caller): Extension<Caller>,
+    Params(From { after }): Params<From>,
     headers: HeaderMap,
 ) -> Result<Sse<impl Stream<Item = Result<Event, Infallible>>>, Refusal> {
     // Listening before looking: what is recorded in between wakes us.
     let wake = shared.gateway.events();
     let head = shared.gateway.standing().await?.recorded;
     let last = match headers.get("last-event-id") {
-        None => head,
+        None => after.map_or(head, |after| after.min(head)),
         Some(id) => {
             let id = id.to_str().ok().and_then(|id| id.parse::<u64>().ok());
             let id = id.ok_or_else(|| {
@@ -75,6 +79,14 @@ pub(super) async fn stream(
         Some((Ok(event), reader))
     });
     Ok(Sse::new(events).keep_alive(KeepAlive::new().interval(KEEP_ALIVE)))
+}
+
+/// Where a stream begins.
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub(super) struct From {
+    /// The id of the last event that is known, or `recorded` of the standing; `Last-Event-ID` goes before it.
+    after: Option<u64>,
 }
 
 /// One client's place in the audit.
@@ -166,12 +178,14 @@ impl Reader {
             Some(id) => self.shared.gateway.elicitation(id).await?,
             None => None,
         };
+        let mut elicitation = elicitation.map(|row| wire::Elicitation::of(&row, &self.shared.links));
+        super::elicitation::named(&self.shared, elicitation.as_mut_slice()).await?;
         Ok(Some(wire::Happened {
             execution_id: execution.to_string(),
             at: entry.at.to_string(),
             status: row.status.into(),
             call: entry.call.map(|call| call.0),
-            elicitation: elicitation.map(|row| wire::Elicitation::of(&row, &self.shared.links)),
+            elicitation,
             elicitation_id: entry.elicitation.map(|id| id.to_string()),
         }))
     }

@@ -12,7 +12,7 @@ use countersign_kernel::ports::ExecutionFilter;
 use countersign_kernel::{
     Answer, CallRequest, Caller, CancelError, Decide, ExecutionResult, Follow, Patience, RunRequest, Target,
 };
-use countersign_sdk::SessionId;
+use countersign_sdk::{PrincipalId, SessionId};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use utoipa::IntoParams;
@@ -77,6 +77,10 @@ pub(super) async fn start(
 pub(super) struct Wanted {
     /// Only those that stand here: one status, or several with commas.
     status: Option<String>,
+    /// Only those of this session.
+    session_id: Option<String>,
+    /// Only what this principal asked for.
+    requester: Option<String>,
     /// `nextCursor` of the part before.
     cursor: Option<String>,
     /// How many items at most, 1 to 1,000; 50 where nothing is said.
@@ -96,8 +100,17 @@ pub(super) async fn list(
     Params(wanted): Params<Wanted>,
 ) -> Result<Json<wire::List<wire::ExecutionSummary>>, Refusal> {
     let status = wanted.status.as_deref().map(statuses).transpose()?.unwrap_or_default();
-    let filter = ExecutionFilter { status, requester: own::scope(&caller) };
+    let bad = |what: &str| Refusal::bad_request("bad_request", format!("`{what}` is not of the right form"));
+    let session =
+        wanted.session_id.map(|id| SessionId::parse(&id)).transpose().map_err(|_| bad("sessionId"))?;
+    let requester =
+        wanted.requester.map(|id| PrincipalId::parse(&id)).transpose().map_err(|_| bad("requester"))?;
     let page = Part { cursor: wanted.cursor, limit: wanted.limit }.page()?;
+    let requester = match (own::scope(&caller), requester) {
+        (Some(own), Some(asked)) if own != asked => return Ok(Json(wire::List::whole(Vec::new()))),
+        (own, asked) => own.or(asked),
+    };
+    let filter = ExecutionFilter { status, requester, session };
     let part = shared.gateway.executions(filter, page).await?;
     Ok(Json(wire::List { items: part.items.iter().map(Into::into).collect(), next_cursor: part.next }))
 }

@@ -1,19 +1,15 @@
-//! Tokens and logins.
+//! Who somebody is, tokens, links to log in by, and how everything stands.
 
 use std::sync::Arc;
 
 use axum::extract::State;
-use axum::http::{HeaderValue, StatusCode, header};
-use axum::response::{Html, IntoResponse as _, Redirect, Response};
+use axum::http::StatusCode;
 use axum::{Extension, Json};
 use countersign_core::ids::TokenId;
 use countersign_kernel::Caller;
 use countersign_sdk::{ExposeSecret as _, Role};
-use serde::Deserialize;
 
-use super::body::{Body, Form, Named, Params};
-use super::signpost::guarded;
-use crate::access::{COOKIE, COOKIE_LIFE, Proof};
+use super::body::{Body, Named};
 use crate::refusal::Refusal;
 use crate::shared::Shared;
 use crate::wire;
@@ -23,20 +19,21 @@ use crate::wire;
     (status = 200, description = "Who", body = wire::Whoami),
     (status = 401, description = "Nobody that is known here", body = wire::Problem, content_type = "application/problem+json"),
 ))]
-pub(super) async fn whoami(
-    Extension(caller): Extension<Caller>,
-    Extension(proof): Extension<Proof>,
-) -> Json<wire::Whoami> {
-    let csrf_token = match proof {
-        Proof::Bearer => None,
-        Proof::Cookie { csrf } => Some(csrf),
-    };
+pub(super) async fn whoami(Extension(caller): Extension<Caller>) -> Json<wire::Whoami> {
     Json(wire::Whoami {
         principal: caller.principal.id.to_string(),
         kind: format!("{:?}", caller.principal.kind).to_lowercase(),
         roles: caller.principal.roles.iter().map(|role| wire::role_text(*role).to_owned()).collect(),
-        csrf_token,
     })
+}
+
+/// How everything stands, in numbers
+#[utoipa::path(get, operation_id = "getStanding", path = "/api/standing", tag = "events", responses(
+    (status = 200, description = "The numbers of this moment", body = wire::Standing),
+    (status = 403, description = "This credential may not decide", body = wire::Problem, content_type = "application/problem+json"),
+))]
+pub(super) async fn standing(State(shared): State<Arc<Shared>>) -> Result<Json<wire::Standing>, Refusal> {
+    Ok(Json((&shared.gateway.standing().await?).into()))
 }
 
 /// List the tokens
@@ -120,70 +117,4 @@ pub(crate) fn login_link(shared: &Shared, by: &Caller) -> Option<wire::LoginLink
         url: format!("{}/login?code={code}", shared.links.base()),
         expires_at: expires_at.to_string(),
     })
-}
-
-/// The code of a link.
-#[derive(Deserialize)]
-pub(super) struct Code {
-    #[serde(default)]
-    code: String,
-}
-
-/// A button. Opening the link changes nothing, so that whoever looks at links on the way does not use it up.
-pub(super) async fn login_page(
-    State(shared): State<Arc<Shared>>,
-    Params(Code { code }): Params<Code>,
-) -> Response {
-    let good =
-        code.bytes().all(|b| b.is_ascii_hexdigit()) && shared.logins.is_good(&code, shared.gateway.now());
-    let (status, inside) = match good {
-        true => (
-            StatusCode::OK,
-            format!(
-                "<p>This link logs you in on this browser. It is good once.</p><form method=\"post\" action=\"/login\">\
-             <input type=\"hidden\" name=\"code\" value=\"{code}\"><button autofocus>Log in</button></form>"
-            ),
-        ),
-        false => (
-            StatusCode::GONE,
-            "<p>This link was used or is too old. Run <code>countersign login</code> for a new one.</p>"
-                .to_owned(),
-        ),
-    };
-    let page = format!(
-        "<!doctype html><html lang=\"en\"><head><meta charset=\"utf-8\"><meta name=\"viewport\" content=\"width=device-width\">\
-         <title>Countersign: log in</title></head><body><main><h1>Countersign</h1>{inside}</main></body></html>"
-    );
-    let mut response = (status, Html(page)).into_response();
-    guarded(&mut response);
-    response
-}
-
-/// Uses a link up, and gives the cookie.
-pub(super) async fn login(State(shared): State<Arc<Shared>>, Form(form): Form) -> Result<Response, Refusal> {
-    let code = form.split('&').find_map(|pair| pair.strip_prefix("code=")).unwrap_or_default();
-    let Some(cookie) = shared.logins.redeem(code, shared.gateway.now()) else {
-        return Err(Refusal::new(410, "link_used", "this link was used or is too old; make a new one"));
-    };
-    let mut response = Redirect::to("/").into_response();
-    let life = COOKIE_LIFE.as_secs();
-    // A server behind TLS says so by its public address.
-    let secure = if shared.links.base().starts_with("https://") { "; Secure" } else { "" };
-    let text = format!("{COOKIE}={cookie}; Path=/; Max-Age={life}; HttpOnly; SameSite=Strict{secure}");
-    if let Ok(value) = HeaderValue::from_str(&text) {
-        response.headers_mut().insert(header::SET_COOKIE, value);
-    }
-    guarded(&mut response);
-    Ok(response)
-}
-
-/// Forgets the cookie in this browser.
-pub(super) async fn logout() -> Response {
-    let mut response = StatusCode::NO_CONTENT.into_response();
-    if let Ok(value) =
-        HeaderValue::from_str(&format!("{COOKIE}=; Path=/; Max-Age=0; HttpOnly; SameSite=Strict"))
-    {
-        response.headers_mut().insert(header::SET_COOKIE, value);
-    }
-    response
 }

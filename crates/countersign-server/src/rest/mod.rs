@@ -4,7 +4,7 @@
 //! that it is not there.
 
 mod audit;
-mod body;
+pub(crate) mod body;
 mod elicitation;
 mod events;
 mod executions;
@@ -13,13 +13,13 @@ mod identity;
 mod openapi;
 mod own;
 mod pages;
-mod signpost;
+mod sessions;
 mod tools;
 
 use std::sync::Arc;
 
 use axum::Router;
-use axum::routing::{get, post};
+use axum::routing::get;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
@@ -32,12 +32,7 @@ use crate::shared::Shared;
 /// The routes.
 pub(crate) fn routes() -> Router<Arc<Shared>> {
     let (router, _) = described().split_for_parts();
-    router
-        .route("/openapi.json", get(openapi::document))
-        .route("/", get(signpost::front))
-        .route("/elicitations/{id}", get(signpost::elicitation))
-        .route("/login", get(identity::login_page).post(identity::login))
-        .route("/logout", post(identity::logout))
+    router.route("/openapi.json", get(openapi::document))
 }
 
 /// The routes that are described, with their description.
@@ -57,10 +52,13 @@ fn described() -> OpenApiRouter<Arc<Shared>> {
         .routes(routes!(tools::one))
         .routes(routes!(tools::declarations))
         .routes(routes!(tools::explain))
+        .routes(routes!(sessions::list))
         .routes(routes!(grants::list, grants::give, grants::clear))
         .routes(routes!(grants::revoke))
         .routes(routes!(audit::list))
+        .routes(routes!(audit::verify))
         .routes(routes!(identity::whoami))
+        .routes(routes!(identity::standing))
         .routes(routes!(identity::tokens, identity::create_token))
         .routes(routes!(identity::revoke_token))
         .routes(routes!(identity::create_login_link))

@@ -30,7 +30,10 @@ pub(super) fn head() -> OpenApi {
     let mut components = Components::new();
     let bearer = HttpBuilder::new().scheme(HttpAuthScheme::Bearer).build();
     components.add_security_scheme("token", SecurityScheme::Http(bearer));
-    let cookie = ApiKey::Cookie(ApiKeyValue::new(COOKIE));
+    let cookie = ApiKey::Cookie(ApiKeyValue::with_description(
+        format!("{COOKIE}-7420"),
+        "The console's, named after the port; every change also needs the `X-CSRF-Token` that the login gave.".to_owned(),
+    ));
     components.add_security_scheme("console", SecurityScheme::ApiKey(cookie));
     let mut document = OpenApi::new(info, utoipa::openapi::Paths::new());
     document.components = Some(components);

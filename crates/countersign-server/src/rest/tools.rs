@@ -4,16 +4,16 @@ use std::sync::Arc;
 
 use axum::extract::State;
 use axum::{Extension, Json};
-use countersign_kernel::{CallError, Caller, declarations as typescript};
-use countersign_sdk::SessionId;
+use countersign_kernel::{CallError, Caller, Catalog, declarations as typescript};
+use countersign_sdk::{SessionId, ToolPath};
 use serde::Deserialize;
 use serde_json::json;
 use utoipa::IntoParams;
 
 use super::body::{Body, Named, Params};
-use super::pages::MAX_LIMIT;
+use super::pages::{MAX_LIMIT, Part};
 use crate::refusal::Refusal;
-use crate::session::own_session;
+use crate::session::own_session_id;
 use crate::shared::Shared;
 use crate::wire;
 
@@ -23,27 +23,54 @@ use crate::wire;
 pub(super) struct Wanted {
     /// Words to search for in paths, names and descriptions.
     query: Option<String>,
-    /// How many at most.
+    /// `nextCursor` of the part before, where there is no query.
+    cursor: Option<String>,
+    /// How many at most, 1 to 1,000; 1,000 where nothing is said.
     limit: Option<usize>,
 }
 
 /// List or search the tools
 ///
-/// With a query, best first; else by path.
+/// With a query, the best so many, best first; else by path, in parts.
 #[utoipa::path(get, operation_id = "listTools", path = "/api/tools", tag = "tools", params(Wanted), responses(
     (status = 200, description = "The tools", body = wire::List<wire::ToolDetail>),
+    (status = 400, description = "The cursor or the limit is not of the right form", body = wire::Problem, content_type = "application/problem+json"),
 ))]
 pub(super) async fn list(
     State(shared): State<Arc<Shared>>,
     Params(wanted): Params<Wanted>,
-) -> Json<wire::List<wire::ToolDetail>> {
-    let limit = wanted.limit.unwrap_or(MAX_LIMIT);
+) -> Result<Json<wire::List<wire::ToolDetail>>, Refusal> {
+    let limit = Part { cursor: None, limit: wanted.limit.or(Some(MAX_LIMIT)) }.limit()?;
     let catalog = shared.gateway.catalog();
-    let items = match wanted.query.filter(|query| !query.trim().is_empty()) {
-        Some(query) => catalog.search(&query, limit).iter().map(|hit| (&*hit.tool).into()).collect(),
-        None => catalog.iter().take(limit).map(|tool| (&**tool).into()).collect(),
+    let Some(query) = wanted.query.filter(|query| !query.trim().is_empty()) else {
+        return by_path(catalog, wanted.cursor.as_deref(), limit).map(Json);
     };
-    Json(wire::List::whole(items))
+    if wanted.cursor.is_some() {
+        let detail = "a search has no parts; ask for more with `limit`, or leave out `query`";
+        return Err(Refusal::bad_request("bad_cursor", detail));
+    }
+    let items = catalog.search(&query, limit).iter().map(|hit| (&*hit.tool).into()).collect();
+    Ok(Json(wire::List::whole(items)))
+}
+
+/// A part of the catalog. A cursor is the path of the last tool that was read.
+fn by_path(
+    catalog: &Catalog,
+    cursor: Option<&str>,
+    limit: usize,
+) -> Result<wire::List<wire::ToolDetail>, Refusal> {
+    let read = cursor
+        .map(ToolPath::parse)
+        .transpose()
+        .map_err(|_| Refusal::bad_request("bad_cursor", "the cursor is not from an earlier page"))?;
+    let mut rest: Box<dyn Iterator<Item = _>> = match &read {
+        Some(path) => Box::new(catalog.after(path)),
+        None => Box::new(catalog.iter()),
+    };
+    let items: Vec<wire::ToolDetail> = rest.by_ref().take(limit).map(|tool| (&**tool).into()).collect();
+    let more = rest.next().is_some();
+    let next_cursor = items.last().filter(|_| more).map(|last| last.path.clone());
+    Ok(wire::List { items, next_cursor })
 }
 
 /// One tool, with its schemas
@@ -103,7 +130,8 @@ pub(super) async fn explain(
         Some(id) => {
             SessionId::parse(id).map_err(|e| Refusal::new(422, "bad_session", format!("`sessionId`: {e}")))?
         }
-        None => own_session(&shared.gateway, &caller).await?,
+        // Named and not opened: nothing happens in it.
+        None => own_session_id(&caller)?,
     };
     let Some(tool) = shared.gateway.catalog().get(&request.tool) else {
         return Err(missing(&shared, request.tool));

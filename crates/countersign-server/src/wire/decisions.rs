@@ -22,8 +22,11 @@ pub struct Elicitation {
     pub status: String,
     /// The session of the call.
     pub session_id: String,
-    /// Who wants it.
+    /// Who wants it: the immutable id.
     pub requester: String,
+    /// What people call the token they use; never who they are.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub requester_name: Option<String>,
     /// What an approval is bound to.
     pub digest: String,
     /// How it ended, if it did.
@@ -148,6 +151,7 @@ impl Elicitation {
             status: row.decision.as_ref().map_or("pending", |d| outcome_text(d.outcome)).to_owned(),
             session_id: row.session.to_string(),
             requester: row.requester.to_string(),
+            requester_name: None,
             digest: row.elicitation.digest.to_string(),
             decision: row.decision.as_ref().map(Decision::from),
         }

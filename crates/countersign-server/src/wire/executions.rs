@@ -95,6 +95,9 @@ pub struct CallSummary {
     pub args: Value,
     /// How far it got: `issued`, `asked`, `approved`, `refused`, `running`, `in_doubt`, `succeeded`, `failed`.
     pub status: String,
+    /// The line of the script's source that made it, from 1; left out where no script did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub line: Option<u32>,
 }
 
 /// A line that was logged.
@@ -147,6 +150,9 @@ pub struct Pending {
     /// Where a person can decide it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub url: Option<String>,
+    /// The line of the script's source that waits for the answer, from 1; left out where no script does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub line: Option<u32>,
 }
 
 /// An execution in a list.
@@ -217,6 +223,7 @@ impl ExecutionResult {
             path: call.path.to_string(),
             args: call.args.clone(),
             status: call.status.to_owned(),
+            line: call.line,
         });
         let logs = result.logs.iter().map(|line| LogLine {
             level: format!("{:?}", line.level).to_lowercase(),
@@ -261,6 +268,7 @@ impl Pending {
             asked_at: asked_at.to_string(),
             expires_at: elicitation.expires_at.to_string(),
             url: Some(links.elicitation(elicitation.id)),
+            line: elicitation.line,
         }
     }
 }

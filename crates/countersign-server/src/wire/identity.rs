@@ -67,9 +67,34 @@ pub struct Whoami {
     pub kind: String,
     /// What it may do.
     pub roles: Vec<String>,
-    /// What to send as `X-CSRF-Token` with every change, where a cookie says who this is.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub csrf_token: Option<String>,
+}
+
+/// How everything stands, in numbers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Standing {
+    /// How many audit records there are; an event stream that begins `after` this misses nothing.
+    pub recorded: u64,
+    /// Questions that wait for a person.
+    pub pending: u64,
+    /// Executions that wait for people.
+    pub paused: u64,
+    /// Executions that are being worked on.
+    pub running: u64,
+    /// Executions with a call nobody knows the outcome of.
+    pub in_doubt: u64,
+}
+
+impl From<&countersign_kernel::ports::Standing> for Standing {
+    fn from(standing: &countersign_kernel::ports::Standing) -> Self {
+        Self {
+            recorded: standing.recorded,
+            pending: standing.open,
+            paused: standing.waiting,
+            running: standing.running,
+            in_doubt: standing.in_doubt,
+        }
+    }
 }
 
 impl From<&TokenRow> for Token {

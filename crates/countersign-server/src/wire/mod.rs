@@ -3,6 +3,7 @@
 //! Every type goes both ways, so that our own command line reads what the server writes. Ids are text here: a client has no
 //! use for more. Fields are camelCase; one that does not apply is left out, except where CONTRACT.md shows it as null.
 
+mod audit;
 mod catalog;
 mod decisions;
 mod events;
@@ -10,7 +11,9 @@ mod executions;
 mod identity;
 mod policy;
 mod problem;
+mod sessions;
 
+pub use audit::{AuditRecord, AuditVerification};
 pub use catalog::{ToolDetail, ToolEffects};
 pub use decisions::{
     Decision, Elicitation, ElicitationResponse, Grant, GrantRequest, ResolveRequest, ResumeRequest,
@@ -21,9 +24,10 @@ pub use executions::{
     PendingKind, SettleRequest, Settlement, Status,
 };
 pub(crate) use identity::role_text;
-pub use identity::{CreateTokenRequest, CreatedToken, LoginLink, Token, Whoami};
+pub use identity::{CreateTokenRequest, CreatedToken, LoginLink, Standing, Token, Whoami};
 pub use policy::{ExplainRequest, Explanation, RuleReport};
 pub use problem::Problem;
+pub use sessions::Session;
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -42,29 +46,5 @@ impl<T> List<T> {
     /// A list that is whole.
     pub fn whole(items: Vec<T>) -> Self {
         Self { items, next_cursor: None }
-    }
-}
-
-/// One audit record. `entry` is the text that was hashed; the chain can be verified from it.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
-pub struct AuditRecord {
-    /// Its number, from 1, without gaps.
-    pub seq: u64,
-    /// The entry, in the text that was hashed.
-    pub entry: String,
-    /// The hash of the record before.
-    pub prev: String,
-    /// The hash of this one.
-    pub hash: String,
-}
-
-impl From<&countersign_core::audit::AuditRecord> for AuditRecord {
-    fn from(record: &countersign_core::audit::AuditRecord) -> Self {
-        Self {
-            seq: record.seq,
-            entry: record.entry.clone(),
-            prev: record.prev.to_string(),
-            hash: record.hash.to_string(),
-        }
     }
 }

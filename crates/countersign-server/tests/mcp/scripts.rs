@@ -37,6 +37,7 @@ impl Vm for Kitchen {
         let lines = program.stripped.code.lines().map(|line| line.split_once(' ').unwrap());
         let requests = lines.zip(0..).map(|((path, what), no)| Request {
             no,
+            line: Some(no + 1),
             wanted: Wanted::Call {
                 path: path.to_owned(),
                 args: Canonical::of(&json!({ "what": what })).unwrap(),
@@ -109,6 +110,11 @@ async fn a_script_without_a_client_that_asks_is_paused_with_all_it_waits_for_and
     let client = house.client_that(&key, Era::July2026, json!({})).await;
     let paused = client.call("run", json!({ "script": TWO })).await;
     assert_eq!(paused["structuredContent"]["pending"].as_array().unwrap().len(), 2, "{paused}");
+    for list in ["pending", "calls"] {
+        let lines: Vec<_> =
+            paused["structuredContent"][list].as_array().unwrap().iter().map(|of| &of["line"]).collect();
+        assert_eq!(lines, [1, 2], "where the script waits: {paused}");
+    }
     for row in house.open_questions().await {
         house.ann_says(row.elicitation.id, countersign_testkit::world::yes()).await;
     }

@@ -26,16 +26,18 @@ async fn a_call_that_asks_is_answered_with_the_question() {
 }
 
 #[tokio::test]
-async fn the_link_of_a_question_leads_to_how_it_is_decided_and_tells_nothing_of_it() {
+async fn the_link_of_a_question_leads_to_its_page_and_tells_strangers_nothing() {
     let house = House::open().await;
     let waiting = house.wants_to_destroy("note 7").await;
-    let page = house.get(Who::Nobody, &format!("/elicitations/{}", waiting.elicitation)).await;
-    assert_eq!(page.status, 200);
-    assert!(page.text.contains(&format!("countersign approve {}", waiting.elicitation)), "{}", page.text);
-    assert!(!page.text.contains("note 7") && !page.text.contains("lab."), "{}", page.text);
-    let unknown = house.get(Who::Nobody, &format!("/elicitations/eli_{:032x}", 1)).await;
-    assert_eq!(unknown.status, 200, "whether there is such a question is nobody's to learn");
-    assert!(house.get(Who::Nobody, "/").await.text.contains("countersign inbox"));
+    let link = format!("/elicitations/{}", waiting.elicitation);
+    let page = house.get(Who::Approver, &link).await;
+    assert!(page.status == 200 && page.text.contains("note 7"), "{}", page.text);
+    for path in [link, format!("/elicitations/eli_{:032x}", 1)] {
+        let page = house.get(Who::Nobody, &path).await;
+        page.turned_away(401, "unauthenticated");
+        assert!(page.text.contains("countersign login"), "{}", page.text);
+        assert!(!page.text.contains("note 7") && !page.text.contains("lab."), "{}", page.text);
+    }
 }
 
 #[tokio::test]
@@ -187,17 +189,15 @@ async fn a_waiting_execution_is_stopped_by_its_caller_and_asks_nobody_any_more()
     assert_eq!(house.effects(), [""; 0]);
 }
 
+/// The paths of the tools in a list.
+fn paths(list: &Value) -> Vec<String> {
+    let tools = list["items"].as_array().unwrap();
+    tools.iter().map(|tool| tool["path"].as_str().unwrap().to_owned()).collect()
+}
+
 #[tokio::test]
 async fn tools_are_listed_searched_and_read() {
     let house = House::open().await;
-    let paths = |list: &Value| -> Vec<String> {
-        list["items"]
-            .as_array()
-            .unwrap()
-            .iter()
-            .map(|tool| tool["path"].as_str().unwrap().to_owned())
-            .collect()
-    };
     let all = paths(&house.get(Who::Agent, "/api/tools").await.with(200));
     assert!(all.is_sorted() && all.contains(&"lab.destroy".to_owned()), "{all:?}");
     let found = paths(&house.get(Who::Agent, "/api/tools?query=warehouse").await.with(200));
@@ -223,6 +223,48 @@ async fn policy_is_explained_without_anything_running() {
         house.post(Who::Agent, "/api/policy/explain", json!({ "tool": "lab.destroy" })).await.with(200);
     assert_eq!(unfit["violations"].as_array().unwrap().len(), 1, "{unfit}");
     assert!(house.open_questions().await.is_empty());
+}
+
+#[tokio::test]
+async fn whoever_decides_may_ask_what_policy_says_and_nothing_is_recorded_of_it() {
+    let house = House::open().await;
+    let before = house.recorded().await;
+    for who in [Who::Approver, Who::Admin, Who::Agent, Who::Service] {
+        let body = json!({ "tool": "lab.destroy", "args": { "what": "a" } });
+        let explained = house.post(who, "/api/policy/explain", body).await.with(200);
+        assert_eq!(explained["effect"], "ask", "{who:?}");
+    }
+    assert_eq!(house.recorded().await, before, "no session was opened for it");
+}
+
+#[tokio::test]
+async fn the_catalog_is_read_in_parts_by_path() {
+    let house = House::open().await;
+    let all = house.get(Who::Approver, "/api/tools").await.with(200);
+    assert_eq!(all["nextCursor"], Value::Null);
+    let whole = paths(&all);
+    for limit in [1, 3, whole.len() - 1] {
+        let (mut found, mut cursor) = (Vec::new(), String::new());
+        loop {
+            let part = house.get(Who::Approver, &format!("/api/tools?limit={limit}{cursor}")).await.with(200);
+            found.extend(paths(&part));
+            let Some(next) = part["nextCursor"].as_str() else { break };
+            cursor = format!("&cursor={next}");
+        }
+        assert_eq!(found, whole, "{limit}");
+    }
+    let exact = house.get(Who::Approver, &format!("/api/tools?limit={}", whole.len())).await.with(200);
+    assert_eq!(exact["nextCursor"], Value::Null, "a full last part has no next one");
+    let gone = house.get(Who::Approver, "/api/tools?cursor=lab.a_tool_that_is_gone").await.with(200);
+    let later: Vec<String> =
+        whole.iter().filter(|path| path.as_str() > "lab.a_tool_that_is_gone").cloned().collect();
+    assert_eq!(paths(&gone), later, "a cursor stands also where its tool is gone");
+
+    house.get(Who::Approver, "/api/tools?cursor=Lab").await.refused(400, "bad_cursor");
+    house.get(Who::Approver, "/api/tools?query=lab&cursor=lab.read").await.refused(400, "bad_cursor");
+    for limit in ["0", "1001"] {
+        house.get(Who::Approver, &format!("/api/tools?limit={limit}")).await.refused(400, "bad_request");
+    }
 }
 
 #[tokio::test]

@@ -99,6 +99,43 @@ async fn a_full_last_part_has_no_next_one() {
 }
 
 #[tokio::test]
+async fn executions_are_found_by_session_requester_and_status_together() {
+    let house = House::open().await;
+    let mut expected = Vec::new();
+    for (who, session) in
+        [(Who::Agent, "ses_a"), (Who::Agent, "ses_b"), (Who::OtherAgent, "ses_c"), (Who::Agent, "ses_a")]
+    {
+        house.world.clock.jump(1);
+        let call = json!({ "tool": "lab.destroy_each", "args": { "what": "x" }, "sessionId": session });
+        let begun = house.post(who, "/api/executions", call).await.with(200);
+        if session == "ses_a" {
+            expected.push(begun["executionId"].to_string());
+        }
+    }
+    expected.reverse();
+    let agent = house.key(Who::Agent).caller.principal.id.to_string();
+    for filter in [
+        "sessionId=ses_a".to_owned(),
+        format!("sessionId=ses_a&requester={agent}"),
+        format!("sessionId=ses_a&requester={agent}&status=paused,failed"),
+    ] {
+        let found =
+            walk(&house, &format!("/api/executions?limit=1&{filter}"), "executionId", async |_| {}).await;
+        assert_eq!(found, expected, "{filter}");
+    }
+    let by_agent =
+        walk(&house, &format!("/api/executions?requester={agent}"), "executionId", async |_| {}).await;
+    assert_eq!(by_agent.len(), 3);
+    for none in ["sessionId=ses_nobodys", "requester=nobody", "sessionId=ses_a&status=succeeded"] {
+        let list = house.get(Who::Approver, &format!("/api/executions?{none}")).await.with(200);
+        assert_eq!(list, json!({ "items": [], "nextCursor": null }), "{none}");
+    }
+    for bad in ["sessionId=", "sessionId=a%20b", "requester="] {
+        house.get(Who::Approver, &format!("/api/executions?{bad}")).await.refused(400, "bad_request");
+    }
+}
+
+#[tokio::test]
 async fn whoever_may_not_decide_is_listed_their_own_and_nothing_else() {
     let house = House::open().await;
     let mine = house.wants_to_destroy("mine").await;
@@ -112,6 +149,15 @@ async fn whoever_may_not_decide_is_listed_their_own_and_nothing_else() {
         assert_eq!(none["items"], json!([]), "{list}");
         let all = house.get(Who::Approver, list).await;
         assert!(all.text.contains(&mine.execution) && all.text.contains(theirs), "{list}: {}", all.text);
+    }
+    let other = house.key(Who::OtherAgent).caller.principal.id.to_string();
+    let session = format!("ses_of_{}", house.key(Who::OtherAgent).caller.token.unwrap());
+    for filter in [format!("requester={other}"), format!("sessionId={session}")] {
+        let list = format!("/api/executions?{filter}");
+        assert_eq!(house.get(Who::Agent, &list).await.with(200)["items"], json!([]), "{filter}");
+        let seen = house.get(Who::Approver, &list).await.with(200);
+        assert_eq!(seen["items"].as_array().unwrap().len(), 1, "{filter}");
+        assert_eq!(seen["items"][0]["executionId"], json!(theirs), "{filter}");
     }
     let theirs_by_id = format!("/api/elicitation?executionId={theirs}");
     assert_eq!(house.get(Who::Agent, &theirs_by_id).await.with(200)["items"], json!([]));

@@ -10,14 +10,20 @@ use crate::house::{House, Who};
 struct Browser<'a> {
     house: &'a House,
     cookie: String,
+    csrf: String,
 }
 
 impl<'a> Browser<'a> {
     async fn logged_in(house: &'a House, who: Who) -> Self {
-        let answer = press(house, &link(house, who).await).await;
-        assert_eq!(answer.status, 303, "{}", answer.text);
-        let cookie = answer.header("set-cookie").split(';').next().unwrap().to_owned();
-        Self { house, cookie }
+        Self::holding(house, &press(house, &link(house, who).await).await)
+    }
+
+    /// What the page after the button gives.
+    fn holding(house: &'a House, welcome: &Answer) -> Self {
+        assert_eq!(welcome.status, 200, "{}", welcome.text);
+        let cookie = welcome.header("set-cookie").split(';').next().unwrap().to_owned();
+        let csrf = welcome.text.split("data-csrf=\"").nth(1).and_then(|rest| rest.split('"').next());
+        Self { house, cookie, csrf: csrf.expect("the page hands the token over").to_owned() }
     }
 
     fn request(&self, method: Method, path: &str) -> RequestBuilder {
@@ -26,10 +32,6 @@ impl<'a> Browser<'a> {
 
     async fn get(&self, path: &str) -> Answer {
         Answer::of(self.request(Method::GET, path).send().await.unwrap()).await
-    }
-
-    async fn csrf(&self) -> String {
-        self.get("/api/whoami").await.with(200)["csrfToken"].as_str().unwrap().to_owned()
     }
 
     /// Decides, with this as its CSRF token.
@@ -72,8 +74,8 @@ async fn opening_a_link_uses_nothing_up_and_pressing_its_button_does_once() {
             house.request(Who::Nobody, Method::HEAD, &format!("/login?code={code}")).send().await.unwrap();
         assert_eq!(head.status(), 200);
     }
-    assert_eq!(press(&house, &code).await.status, 303);
-    press(&house, &code).await.refused(410, "link_used");
+    assert_eq!(press(&house, &code).await.status, 200);
+    press(&house, &code).await.turned_away(410, "link_used");
     assert_eq!(house.get(Who::Nobody, &format!("/login?code={code}")).await.status, 410);
 }
 
@@ -82,7 +84,7 @@ async fn the_button_counts_on_the_servers_own_page_and_on_no_other() {
     let house = House::open().await;
     let code = link(&house, Who::Approver).await;
     let form = "application/x-www-form-urlencoded";
-    for (origin, status) in [("null", 403), ("https://evil.example", 403), (house.base.as_str(), 303)] {
+    for (origin, status) in [("null", 403), ("https://evil.example", 403), (house.base.as_str(), 200)] {
         let request = house.request(Who::Nobody, Method::POST, "/login").header("origin", origin);
         let request = request.header("content-type", form).body(format!("code={code}"));
         assert_eq!(request.send().await.unwrap().status(), status, "{origin}");
@@ -94,7 +96,7 @@ async fn of_many_who_press_at_once_one_gets_in() {
     let house = House::open().await;
     let code = link(&house, Who::Approver).await;
     let all = futures_util::future::join_all((0..20).map(|_| press(&house, &code))).await;
-    assert_eq!(all.iter().filter(|answer| answer.status == 303).count(), 1);
+    assert_eq!(all.iter().filter(|answer| answer.status == 200).count(), 1);
 }
 
 #[tokio::test]
@@ -102,7 +104,7 @@ async fn a_link_is_good_for_ten_minutes() {
     let house = House::open().await;
     let code = link(&house, Who::Approver).await;
     house.world.clock.jump(10 * 60 * 1000 + 1);
-    press(&house, &code).await.refused(410, "link_used");
+    press(&house, &code).await.turned_away(410, "link_used");
 }
 
 #[tokio::test]
@@ -110,14 +112,14 @@ async fn codes_that_were_never_given_log_nobody_in() {
     let house = House::open().await;
     link(&house, Who::Approver).await;
     for code in ["", "0", &"0".repeat(64), "%00", "<script>alert(1)</script>", "'; --"] {
-        press(&house, code).await.refused(410, "link_used");
+        press(&house, code).await.turned_away(410, "link_used");
         let page = house.get(Who::Nobody, &format!("/login?code={code}")).await;
-        assert!(page.status == 410 && !page.text.contains("<script"), "{code}: {}", page.text);
+        assert!(page.status == 410 && !page.text.contains("<script>"), "{code}: {}", page.text);
     }
 }
 
 #[tokio::test]
-async fn the_login_page_loads_nothing_frames_nowhere_and_is_kept_by_nobody() {
+async fn the_login_page_loads_nothing_of_others_frames_nowhere_and_is_kept_by_nobody() {
     let house = House::open().await;
     let code = link(&house, Who::Approver).await;
     let page = house.get(Who::Nobody, &format!("/login?code={code}")).await;
@@ -134,7 +136,13 @@ async fn the_cookie_is_for_this_site_alone_and_out_of_scripts_reach() {
     let house = House::open().await;
     let answer = press(&house, &link(&house, Who::Approver).await).await;
     let cookie = answer.header("set-cookie");
-    for flag in ["countersign=", "HttpOnly", "SameSite=Strict", "Path=/", "Max-Age="] {
+    for flag in [
+        &format!("countersign-{}=", house.server.address().port()),
+        "HttpOnly",
+        "SameSite=Strict",
+        "Path=/",
+        "Max-Age=",
+    ] {
         assert!(cookie.contains(flag), "{flag} in {cookie}");
     }
     assert!(!cookie.contains("Domain") && !cookie.contains("Secure"), "{cookie}");
@@ -164,7 +172,7 @@ async fn a_cookie_reads_and_changes_nothing_without_its_csrf_token() {
         Browser::logged_in(&house, Who::OtherApprover).await,
     );
     ann.get("/api/elicitation?status=pending").await.with(200);
-    let (csrf, of_another) = (ann.csrf().await, bob.csrf().await);
+    let (csrf, of_another) = (ann.csrf.clone(), bob.csrf.clone());
     assert_ne!(csrf, of_another);
     for wrong in [
         None,
@@ -206,7 +214,7 @@ async fn every_changing_route_wants_the_csrf_token_of_a_cookie() {
 async fn a_cookie_that_was_made_up_altered_or_grown_old_is_nobodys() {
     let house = House::open().await;
     let browser = Browser::logged_in(&house, Who::Approver).await;
-    let value = browser.cookie.strip_prefix("countersign=").unwrap();
+    let (name, value) = browser.cookie.split_once('=').unwrap();
     let parts: Vec<&str> = value.split('.').collect();
     let [token, expires, seal] = parts[..] else { panic!("{value}") };
     let later = expires.parse::<u64>().unwrap() + 1;
@@ -219,11 +227,11 @@ async fn a_cookie_that_was_made_up_altered_or_grown_old_is_nobodys() {
         format!("{token}.{expires}."),
         String::new(),
         "..".to_owned(),
-        browser.csrf().await,
+        browser.csrf.clone(),
     ] {
         let request = house
             .request(Who::Nobody, Method::GET, "/api/whoami")
-            .header("cookie", format!("countersign={forged}"));
+            .header("cookie", format!("{name}={forged}"));
         Answer::of(request.send().await.unwrap()).await.refused(401, "unauthenticated");
     }
     browser.get("/api/whoami").await.with(200);
@@ -236,40 +244,73 @@ async fn revoking_the_token_logs_its_browsers_out_at_once() {
     let house = House::open().await;
     let browser = Browser::logged_in(&house, Who::Approver).await;
     let unused = link(&house, Who::Approver).await;
-    let csrf = browser.csrf().await;
+    let csrf = browser.csrf.clone();
     let waiting = house.wants_to_destroy("a").await;
     let id = house.key(Who::Approver).caller.token.unwrap();
     assert_eq!(house.delete(Who::Admin, &format!("/api/tokens/{id}")).await.status, 204);
     browser.get("/api/whoami").await.refused(401, "unauthenticated");
     browser.decides(&waiting.elicitation, Some(&csrf)).await.refused(401, "unauthenticated");
-    let cookie = press(&house, &unused).await.header("set-cookie").split(';').next().unwrap().to_owned();
-    Browser { house: &house, cookie }.get("/api/whoami").await.refused(401, "unauthenticated");
+    Browser::holding(&house, &press(&house, &unused).await)
+        .get("/api/whoami")
+        .await
+        .refused(401, "unauthenticated");
     assert_eq!(house.open_questions().await.len(), 1);
+}
+
+/// The same cookie as a server on another port calls it.
+fn renamed(cookie: &str, house: &House) -> String {
+    let value = cookie.split_once('=').unwrap().1;
+    format!("countersign-{}={value}", house.server.address().port())
+}
+
+#[tokio::test]
+async fn nobody_can_ask_for_the_csrf_token_of_a_cookie_again() {
+    let house = House::open().await;
+    let browser = Browser::logged_in(&house, Who::Admin).await;
+    for (method, path, _) in crate::roles::requests() {
+        if method != Method::GET || ["/api/events", "/mcp"].contains(&path) {
+            continue;
+        }
+        let answer = browser.get(&crate::roles::address(path)).await;
+        assert!(!answer.text.contains(&browser.csrf), "{path}");
+    }
+}
+
+#[tokio::test]
+async fn servers_on_two_ports_of_a_host_do_not_log_each_others_browsers_out() {
+    let (one, other) = (House::open().await, House::open().await);
+    let (here, there) =
+        (Browser::logged_in(&one, Who::Admin).await, Browser::logged_in(&other, Who::Admin).await);
+    let both = format!("{}; {}", here.cookie, there.cookie);
+    for house in [&one, &other] {
+        let request = house.request(Who::Nobody, Method::GET, "/api/whoami").header("cookie", &both);
+        Answer::of(request.send().await.unwrap()).await.with(200);
+    }
 }
 
 #[tokio::test]
 async fn a_cookie_outlives_a_restart_and_a_link_does_not() {
     let house = House::open().await;
     let browser = Browser::logged_in(&house, Who::Approver).await;
-    let (cookie, csrf) = (browser.cookie.clone(), browser.csrf().await);
+    let (cookie, csrf) = (browser.cookie.clone(), browser.csrf.clone());
     let unused = link(&house, Who::Approver).await;
     let waiting = house.wants_to_destroy("a").await;
     let house = house.after().await;
-    let browser = Browser { house: &house, cookie };
+    let browser = Browser { house: &house, cookie: renamed(&cookie, &house), csrf: csrf.clone() };
     browser.decides(&waiting.elicitation, Some(&csrf)).await.with(200);
-    press(&house, &unused).await.refused(410, "link_used");
+    press(&house, &unused).await.turned_away(410, "link_used");
 }
 
 #[tokio::test]
 async fn logging_out_forgets_the_cookie() {
     let house = House::open().await;
     let browser = Browser::logged_in(&house, Who::Approver).await;
-    let csrf = browser.csrf().await;
+    let csrf = browser.csrf.clone();
     let answer = Answer::of(
         browser.request(Method::POST, "/logout").header("x-csrf-token", csrf).send().await.unwrap(),
     )
     .await;
     assert_eq!(answer.status, 204);
-    assert!(answer.header("set-cookie").starts_with("countersign=; "), "{}", answer.header("set-cookie"));
+    assert!(answer.header("set-cookie").contains("=; Path=/"), "{}", answer.header("set-cookie"));
     assert!(answer.header("set-cookie").contains("Max-Age=0"));
 }

@@ -9,6 +9,7 @@
 
 mod abuse;
 mod answer;
+mod audit;
 mod contract;
 mod document;
 mod events;
@@ -22,6 +23,7 @@ mod problems;
 mod reading;
 mod roles;
 mod secrets;
+mod sessions;
 mod stopping;
 mod storage;
 mod stream;

@@ -5,10 +5,15 @@
 use std::sync::Arc;
 
 use countersign_core::digest::Digest;
+use countersign_core::grant::Grant;
 use countersign_core::ids::TokenId;
-use countersign_kernel::ports::{SessionRow, Store, TokenRow, TokenWrite, Write};
+use countersign_core::time::Timestamp;
+use countersign_kernel::ports::{
+    ExecutionFilter, GrantWrite, Page, SessionRow, SessionSummary, Store, StoreError, TokenRow, TokenWrite,
+    Write,
+};
 
-use super::subject::{at, create, fresh, fresh_principal, fresh_session, revoke, token};
+use super::subject::{Subject, at, create, fresh, fresh_principal, fresh_session, grants, revoke, token};
 
 /// Whoever opens it again, and as whatever client.
 pub async fn opening_a_session_again_changes_nothing(store: Arc<dyn Store>) {
@@ -30,6 +35,71 @@ pub async fn opening_a_session_again_changes_nothing(store: Arc<dyn Store>) {
     };
     store.commit(open(&again)).await.unwrap();
     assert_eq!(store.session(&id).await.unwrap(), Some(first));
+}
+
+/// One at a time in the same order, also where several were opened in the same millisecond, and undisturbed by new ones.
+pub async fn sessions_are_listed_newest_first(store: Arc<dyn Store>) {
+    let mut opened = Vec::new();
+    for ms in [5, 1, 9, 1, 5] {
+        opened.push(open(&*store, ms).await);
+    }
+    let rows = every_session(&*store, 1_000).await;
+    assert!(rows.is_sorted_by(|a, b| a.row.opened_at >= b.row.opened_at));
+    let ours: Vec<&SessionRow> = rows.iter().map(|of| &of.row).filter(|row| opened.contains(row)).collect();
+    assert_eq!(ours.len(), opened.len());
+    assert_eq!(every_session(&*store, 1).await, rows, "one at a time");
+
+    let first = store.sessions(at(0), Page::first(2)).await.unwrap();
+    open(&*store, 99).await;
+    let rest = store.sessions(at(0), Page { cursor: first.next.clone(), limit: 1_000 }).await.unwrap();
+    let again: Vec<SessionSummary> = first.items.into_iter().chain(rest.items).collect();
+    assert_eq!(again, rows[..again.len()], "what is opened later is ahead of where the list began");
+    assert!(again.len() >= opened.len());
+}
+
+/// Neither those that ran out of uses or time, nor those whose giver's token was revoked.
+pub async fn a_session_is_listed_with_the_number_of_its_live_grants(store: Arc<dyn Store>) {
+    let (session, other) = (open(&*store, 1).await, open(&*store, 1).await);
+    let (good, bad) = (token(0), token(0));
+    store.commit(create(&good)).await.unwrap();
+    store.commit(create(&bad)).await.unwrap();
+    let subject = Subject { session: session.id.clone(), ..Subject::new() };
+    let given = [
+        subject.grant(),
+        Grant { uses_left: Some(1), ..subject.grant() },
+        Grant { expires_at: Some(at(11)), token: Some(good.id), ..subject.grant() },
+        Grant { uses_left: Some(0), ..subject.grant() },
+        Grant { expires_at: Some(at(10)), ..subject.grant() },
+        Grant { token: Some(bad.id), ..subject.grant() },
+        Grant { session: other.id.clone(), ..subject.grant() },
+    ];
+    store.commit(grants(given.map(GrantWrite::Give).into())).await.unwrap();
+    store.commit(revoke(&bad)).await.unwrap();
+    for (now, live) in [(at(9), 4), (at(10), 3), (at(11), 2)] {
+        assert_eq!(live_grants(&*store, &session, now).await, live, "{now}");
+        assert_eq!(live_grants(&*store, &other, now).await, 1);
+    }
+    store.commit(grants(vec![GrantWrite::Clear(session.id.clone())])).await.unwrap();
+    assert_eq!(live_grants(&*store, &session, at(9)).await, 0);
+}
+
+/// Garbage, a cut cursor, and one of another list.
+pub async fn a_foreign_cursor_finds_no_sessions(store: Arc<dyn Store>) {
+    let subject = Subject::new();
+    for _ in 0..2 {
+        open(&*store, 1).await;
+        store.commit(subject.sibling().start()).await.unwrap();
+    }
+    let filter = ExecutionFilter { requester: Some(subject.requester), ..Default::default() };
+    let of_executions = store.executions(filter, Page::first(1)).await.unwrap().next.unwrap();
+    let good = store.sessions(at(0), Page::first(1)).await.unwrap().next.unwrap();
+    for cursor in
+        ["", "s", "next", "é", &of_executions, &good[1..], &good[..good.len() - 1], &format!("{good}0")]
+    {
+        let page = Page { cursor: Some(cursor.to_owned()), limit: 1 };
+        let refused = store.sessions(at(0), page).await;
+        assert!(matches!(refused, Err(StoreError::BadCursor)), "{cursor:?}: {refused:?}");
+    }
 }
 
 /// Revoking again keeps the first moment; revoking an unknown one changes nothing.
@@ -60,4 +130,37 @@ pub async fn tokens_are_listed_oldest_first(store: Arc<dyn Store>) {
     let ours: Vec<TokenId> =
         listed.iter().map(|t| t.id).filter(|id| tokens.iter().any(|t| t.id == *id)).collect();
     assert_eq!(ours, [tokens[1].id, tokens[2].id, tokens[0].id]);
+}
+
+/// A session of somebody, opened so many milliseconds after the beginning.
+async fn open(store: &dyn Store, ms: u64) -> SessionRow {
+    let (id, principal) = (fresh_session(), fresh_principal());
+    let row = SessionRow { id, principal, client: "a client".into(), opened_at: at(ms) };
+    store.commit(Write { session: Some(row.clone()), ..Write::default() }).await.unwrap();
+    row
+}
+
+async fn every_session(store: &dyn Store, limit: usize) -> Vec<SessionSummary> {
+    let (mut all, mut cursor) = (Vec::new(), None);
+    loop {
+        let page = store.sessions(at(0), Page { cursor, limit }).await.unwrap();
+        assert!(page.items.len() <= limit && (page.next.is_none() || !page.items.is_empty()));
+        all.extend(page.items);
+        cursor = page.next;
+        if cursor.is_none() {
+            return all;
+        }
+    }
+}
+
+async fn live_grants(store: &dyn Store, session: &SessionRow, now: Timestamp) -> u64 {
+    let mut cursor = None;
+    loop {
+        let page = store.sessions(now, Page { cursor, limit: 1_000 }).await.unwrap();
+        if let Some(found) = page.items.iter().find(|of| of.row == *session) {
+            return found.live_grants;
+        }
+        cursor = page.next;
+        assert!(cursor.is_some(), "the session is not listed");
+    }
 }

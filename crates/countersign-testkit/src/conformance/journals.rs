@@ -140,6 +140,7 @@ fn every_body(subject: &Subject) -> Vec<EventBody> {
         policy_version: Digest::of(b"policy"),
         digest: Digest::of(b"binding"),
         requested: Some(Digest::of(b"request")),
+        line: Some(7),
     };
     let started = [
         StartedBy::Policy { rule: "rule 1".into() },

@@ -65,11 +65,47 @@ pub async fn executions_are_found_by_status_and_requester(store: Arc<dyn Store>)
     for status in queries {
         let wanted = |(s, _): &&(Status, ExecutionId)| status.is_empty() || status.contains(s);
         let expected: Vec<ExecutionId> = by_ann.iter().filter(wanted).map(|(_, id)| *id).collect();
-        let filter = ExecutionFilter { status: status.to_vec(), requester: Some(ann.requester.clone()) };
+        let filter = ExecutionFilter {
+            status: status.to_vec(),
+            requester: Some(ann.requester.clone()),
+            ..Default::default()
+        };
         assert_eq!(every_execution(&*store, &filter, 2).await, expected, "{status:?}");
         let everybody = ExecutionFilter { requester: None, ..filter };
         let everybody = every_execution(&*store, &everybody, 1_000).await;
         assert!(expected.iter().all(|id| everybody.contains(id)), "{status:?}");
+    }
+}
+
+/// Alone, and together with status and requester.
+pub async fn executions_are_found_by_session(store: Arc<dyn Store>) {
+    let (one, other) = (Subject::new(), Subject::new());
+    let mut in_one = Vec::new();
+    for (ms, status) in (0..).zip([Status::Waiting, Status::Failed, Status::Succeeded, Status::Running]) {
+        // The same requester in two sessions.
+        let elsewhere = Subject { session: other.session.clone(), ..one.sibling() }.created(ms);
+        store.commit(elsewhere.append(0, status, vec![elsewhere.started()])).await.unwrap();
+        let here = one.sibling().created(ms);
+        store.commit(here.append(0, status, vec![here.started()])).await.unwrap();
+        in_one.push((status, here.id));
+    }
+    in_one.reverse();
+    let queries: [&[Status]; 4] =
+        [&[], &[Status::Waiting], &[Status::Running, Status::Waiting], &[Status::Failed, Status::Waiting]];
+    for status in queries {
+        let wanted = |(s, _): &&(Status, ExecutionId)| status.is_empty() || status.contains(s);
+        let expected: Vec<ExecutionId> = in_one.iter().filter(wanted).map(|(_, id)| *id).collect();
+        for requester in [None, Some(one.requester.clone())] {
+            let session = Some(one.session.clone());
+            let filter = ExecutionFilter { status: status.to_vec(), requester, session };
+            assert_eq!(every_execution(&*store, &filter, 1).await, expected, "{filter:?}");
+        }
+        let strangers = ExecutionFilter {
+            status: status.to_vec(),
+            requester: Some(other.requester.clone()),
+            session: Some(one.session.clone()),
+        };
+        assert_eq!(every_execution(&*store, &strangers, 9).await, [], "{strangers:?}");
     }
 }
 

@@ -9,8 +9,8 @@
 //! ```
 //!
 //! The second part of what `make` gives is kept until the test ends: a folder, a container. Every promise uses ids,
-//! sessions and requesters of its own, so that one database can serve them all. Those about `due`, `next_expiry` and the
-//! audit look at the whole of it, and so run one at a time there; they close what they open.
+//! sessions and requesters of its own, so that one database can serve them all. Those about `due`, `next_expiry`, the list
+//! of sessions and the audit look at the whole of it, and so run one at a time there; they close what they open.
 
 pub mod audit;
 pub mod concurrency;
@@ -90,11 +90,15 @@ macro_rules! store_promises {
             standing::what_is_unfinished_is_counted,
             lists::executions_are_listed_newest_first,
             lists::executions_are_found_by_status_and_requester,
+            lists::executions_are_found_by_session,
             lists::elicitations_are_listed_oldest_first,
             lists::pages_follow_one_another_while_rows_are_added,
             lists::a_page_holds_what_was_asked_for_and_never_more_than_a_thousand,
             lists::a_foreign_cursor_is_refused,
             identities::opening_a_session_again_changes_nothing,
+            identities::sessions_are_listed_newest_first,
+            identities::a_session_is_listed_with_the_number_of_its_live_grants,
+            identities::a_foreign_cursor_finds_no_sessions,
             identities::a_token_is_found_by_its_hash_revoked_or_not,
             identities::tokens_are_listed_oldest_first,
             audit::records_are_numbered_without_gaps_and_chained,

@@ -146,6 +146,7 @@ impl Subject {
             because: "rule 3".into(),
             remember: Remember::Session,
             expires_at: at(expires_ms),
+            line: Some(7),
         };
         ElicitationRow {
             elicitation,

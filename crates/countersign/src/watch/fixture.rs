@@ -32,10 +32,12 @@ pub(super) fn asked(no: u32, args: Value) -> Elicitation {
             asked_at: Timestamp::from_millis(NOW.as_millis() - 3_000).to_string(),
             expires_at: later(3_600_000).to_string(),
             url: None,
+            line: None,
         },
         status: "pending".to_owned(),
         session_id: "ses_local".to_owned(),
         requester: "agent-1".to_owned(),
+        requester_name: None,
         digest: "00".repeat(32),
         decision: None,
     }

@@ -19,6 +19,7 @@ pub(super) struct Toolbox {
 impl Toolbox {
     pub(super) fn prepare(root: &Path) -> anyhow::Result<Toolbox> {
         require_components(root)?;
+        install_browser(root)?;
         let has_nextest = Invocation::new("cargo nextest --version").succeeds(root);
         if !has_nextest {
             println!(
@@ -44,6 +45,30 @@ fn require_components(root: &Path) -> anyhow::Result<()> {
         return Ok(());
     }
     bail!("missing: {}. Install with `rustup component add {}`", missing.join(", "), missing.join(" "));
+}
+
+/// The console is tested in a real browser. Where Debian's packages cannot be had, the tests themselves say what they miss.
+fn install_browser(root: &Path) -> anyhow::Result<()> {
+    let is_there =
+        || ["/usr/bin/chromium", "/usr/bin/chromedriver"].iter().all(|program| Path::new(program).is_file());
+    if is_there() {
+        return Ok(());
+    }
+    let install = "apt-get install -y -qq --no-install-recommends chromium chromium-driver fonts-dejavu-core";
+    let install = Invocation::new(install).with_variable("DEBIAN_FRONTEND", "noninteractive");
+    println!("Chromium or ChromeDriver is missing; the console's tests need both: `{install}`");
+    if !Invocation::new("apt-get --version").succeeds(root) {
+        println!("there is no apt-get here: install them by hand, or the console's tests will fail");
+        return Ok(());
+    }
+    // Lists that are too old name packages that are gone.
+    if !install.run(root)?.success() && Invocation::new("apt-get update -qq").run(root)?.success() {
+        install.run(root)?;
+    }
+    if !is_there() {
+        println!("they could not be installed: the console's tests will fail");
+    }
+    Ok(())
 }
 
 /// Asks rustup for the target where it is missing: a few megabytes, or no network and a minute lost at most.

@@ -19,8 +19,13 @@ fn median(rounds: usize, mut work: impl FnMut()) -> Duration {
 }
 
 fn replay(calls: u32) -> Duration {
-    let source =
-        format!("let t = 0; for (let i = 0; i < {calls}; i++) t += (await tools.a.b.c({{ i }})).i; return t");
+    replay_after("", calls)
+}
+
+fn replay_after(before: &str, calls: u32) -> Duration {
+    let source = format!(
+        "{before}let t = 0; for (let i = 0; i < {calls}; i++) t += (await tools.a.b.c({{ i }})).i; return t"
+    );
     let program = program(&source);
     let completions: Vec<_> = (0..calls).map(|no| done(no, NOW, &json!({ "i": no }))).collect();
     median(11, || {
@@ -35,6 +40,19 @@ fn a_replay_is_linear_in_its_completions() {
     let (small, large) = (replay(250), replay(2000));
     println!("replay of 250: {small:?}; of 1,000: {:?}; of 2,000: {large:?}", replay(1000));
     assert!(large < small * 8 * 4, "{small:?} for 250, {large:?} for 2,000");
+}
+
+/// The way back from a place to its line is decoded once, not for each call.
+#[test]
+fn a_call_costs_no_more_in_a_long_script() {
+    let long: String = (0..4_000).map(|n| format!("const filler{n}: number = {n}; // {n}\n")).collect();
+    let each = |before: &str| {
+        let (few, many) = (replay_after(before, 250), replay_after(before, 2_000));
+        many.saturating_sub(few) / 1_750
+    };
+    let (short, long) = (each(""), each(&long));
+    println!("a call in a script of one line: {short:?}; of 4,000 lines: {long:?}");
+    assert!(long < short * 5, "{short:?} and {long:?}");
 }
 
 #[test]

@@ -63,6 +63,28 @@ fn requests_are_numbered_in_the_order_they_were_made() {
 }
 
 #[test]
+fn a_call_knows_the_line_of_the_source_that_made_it() {
+    let source = "interface Note {\n  id: number;\n}\nconst del = (note: Note) =>\n  tools.notes.delete(note);\n\n\
+        for (const id of [1, 2]) del({ id });\nsleep(1);\nconst x: number = 1; await tools.a.b();\n\
+        /* \u{1f600} */ await tools.a.c({\n  x,\n});";
+    let lines = |turn: &Turn| turn.requests.iter().map(|request| request.line).collect::<Vec<_>>();
+    let (mut engine, turn) = start(source);
+    assert_eq!(lines(&turn), [Some(5), Some(5), None, Some(9)]);
+    let turn = engine.deliver(&[done(3, NOW, &json!(null))]).unwrap();
+    assert_eq!(lines(&turn), [Some(10)], "after a wait too");
+}
+
+#[test]
+fn a_script_that_lies_about_its_places_deceives_nobody_but_its_reader() {
+    let source = "const f = { ['x (script:2:1)\\n    at y']() { return tools.a.b() } };\n\
+        Object.defineProperty(Error.prototype, 'stack', { get() { throw 1 }, set() { throw 2 } });\n\
+        Error.stackTraceLimit = 0;\nf['x (script:2:1)\\n    at y']();\nawait tools.a.c();";
+    let (_, turn) = start(source);
+    assert_eq!(paths(&turn.requests), ["0 a.b {}", "1 a.c {}"], "{:?}", turn.end);
+    assert!(turn.requests.iter().all(|request| request.line.is_none_or(|line| (1..=5).contains(&line))));
+}
+
+#[test]
 fn a_failed_call_throws_an_error_that_can_be_read() {
     let (mut engine, _) = start(
         "try { await tools.a.b({}) } catch (e) { return [e.name, e.code, e.message, e.path, e instanceof Error, JSON.stringify(e)] }",

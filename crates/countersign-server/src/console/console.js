@@ -1,0 +1,507 @@
+// Keeps the console's pages live, hears keys, and sends decisions to REST.
+//
+// Promises: markup comes only from our own server's pages, never out of data; what is decided is the request that is on the
+// screen, and one that only just got there is not decided by a key that was meant for the one before.
+
+const page = document.body.dataset.page;
+const $ = (selector, within = document) => within.querySelector(selector);
+const $$ = (selector, within = document) => [...within.querySelectorAll(selector)];
+
+// How long a request must have been on the screen before a key decides it.
+const settleMs = 400;
+// How long a decided card stays, to say by whom.
+const stayMs = 4000;
+// How long ids of new requests are gathered before their cards are asked for.
+const gatherMs = 20;
+// How long after a server that does not answer is asked again.
+const againMs = 1000;
+
+const store = {
+  get: (key) => { try { return localStorage.getItem(key); } catch { return null; } },
+  set: (key, value) => { try { localStorage.setItem(key, value); } catch { /* private windows may refuse */ } },
+  remove: (key) => { try { localStorage.removeItem(key); } catch { /* the same */ } },
+};
+
+let saying;
+const say = (text) => {
+  const said = $("#said");
+  if (!said) return;
+  said.textContent = text;
+  clearTimeout(saying);
+  saying = setTimeout(() => (said.textContent = ""), 6000);
+};
+
+// ---- REST and pages
+
+const toMarkup = globalThis.trustedTypes
+  ? trustedTypes.createPolicy("countersign", { createHTML: (text) => text })
+  : { createHTML: (text) => text };
+
+// A page of ours, parsed; its scripts do not run.
+const fetchPage = async (path) => {
+  const answer = await fetch(path, { headers: { accept: "text/html" } });
+  if (answer.status === 401) location.assign("/");
+  return new DOMParser().parseFromString(toMarkup.createHTML(await answer.text()), "text/html");
+};
+
+const call = async (method, path, body) => {
+  const headers = { "x-csrf-token": store.get("csrf") ?? "", "content-type": "application/json" };
+  const answer = await fetch(path, { method, headers, body: body === undefined ? undefined : JSON.stringify(body) });
+  const text = await answer.text();
+  const value = text ? JSON.parse(text) : null;
+  if (!answer.ok) throw Object.assign(new Error(value?.detail ?? `the server answered ${answer.status}`), { problem: value });
+  return value;
+};
+
+const explained = (error) =>
+  error.problem?.code === "csrf" ? "This browser was logged in elsewhere. Run `countersign login` for a new link." : error.message;
+
+// ---- Forms: what their fields say, as JSON
+
+const read = (field) => {
+  const { type = "string" } = field.dataset;
+  if (type === "boolean") return field.checked;
+  if (field.value.trim() === "" && type !== "string") return undefined;
+  if (type === "number") return Number(field.value);
+  if (type === "json" || type === "choice") return JSON.parse(field.value);
+  return field.value === "" && !field.required ? undefined : field.value;
+};
+
+const gather = (form) => {
+  const all = {};
+  for (const field of form.elements) {
+    if (!field.name || !field.dataset.type) continue;
+    const [last, ...outer] = field.name.split(".").reverse();
+    let at = all;
+    for (const name of outer.reverse()) at = at[name] ??= {};
+    if (field.dataset.type === "choices") {
+      at[last] ??= [];
+      if (field.checked) at[last].push(JSON.parse(field.value));
+    } else {
+      let value;
+      try { value = read(field); } catch { throw Object.assign(new Error(`${last} is not JSON`), { field: field.name }); }
+      if (value !== undefined) at[last] = value;
+    }
+  }
+  return all;
+};
+
+const complain = (form, error) => {
+  for (const place of $$(".violation", form)) place.textContent = "";
+  const general = $("#why-not", form) ?? $$(".violation", form).findLast((place) => !place.closest(".field"));
+  let told = false;
+  for (const violation of error.problem?.violations ?? []) {
+    // "/visits: 9 is greater than the maximum of 5": where, and what.
+    const [, name, problem] = violation.match(/^\/([^/:]+)[^:]*: ([^]*)$/) ?? [];
+    const place = name && $(`[data-field$=".${CSS.escape(name)}"] .violation`, form);
+    if (place) { place.textContent = problem; told = true; }
+  }
+  const place = error.field && $(`[data-field="${CSS.escape(error.field)}"] .violation`, form);
+  if (place) { place.textContent = error.message; told = true; }
+  if (general) general.textContent = told ? "Some answers do not fit." : explained(error);
+  else say(explained(error));
+};
+
+const submit = async (form) => {
+  if (form.dataset.sure && !confirm(form.dataset.sure)) return;
+  const [method, path] = form.dataset.api.split(" ");
+  const button = $("button", form);
+  button.disabled = true;
+  try {
+    const value = await call(method, path, method === "DELETE" ? undefined : gather(form));
+    if (form.dataset.then === "execution") return location.assign(`/executions/${value.executionId}`);
+    await refresh();
+    if (form.dataset.then === "secret") {
+      form.reset();
+      const place = $("#secret");
+      $("pre", place).textContent = value.secret;
+      place.hidden = false;
+    } else say("Done.");
+  } catch (error) {
+    if (error.problem?.executionId && form.dataset.then === "execution") return location.assign(`/executions/${error.problem.executionId}`);
+    complain(form, error);
+  } finally {
+    button.disabled = false;
+  }
+};
+
+// The page's tables and articles anew, without losing what is typed elsewhere.
+const refresh = async () => {
+  const fresh = await fetchPage(location.href).catch(() => null);
+  if (!fresh) return refreshSoon(againMs);
+  const [old, now] = [$("main"), $("main", fresh)];
+  if (!old || !now) return;
+  const secret = $("#secret", old);
+  old.replaceChildren(...now.childNodes);
+  if (secret && $("#secret")) $("#secret").replaceWith(secret);
+  tick();
+};
+
+// ---- Time
+
+const spell = (ms) => {
+  const s = Math.max(0, Math.floor(ms / 1000));
+  if (s < 60) return `${s} s`;
+  if (s < 3600) return `${Math.floor(s / 60)} min ${s % 60} s`;
+  if (s < 86400) return `${Math.floor(s / 3600)} h ${Math.floor((s % 3600) / 60)} min`;
+  return `${Math.floor(s / 86400)} d ${Math.floor((s % 86400) / 3600)} h`;
+};
+
+const tick = () => {
+  const now = Date.now();
+  for (const time of $$("time[data-age]")) time.textContent = `${spell(now - Date.parse(time.dateTime))} ago`;
+  for (const time of $$("time[data-left]")) {
+    const left = Date.parse(time.dateTime) - now;
+    time.textContent = left > 0 ? spell(left) : "no time";
+    time.classList.toggle("soon", left < 60_000);
+  }
+};
+
+// ---- The request that is open
+
+const pane = $("#pane");
+const isWide = () => pane && getComputedStyle(pane).display !== "none";
+const request = () => $("#request");
+let shownAt = 0;
+
+const watchEnd = () => {
+  shownAt = performance.now();
+  const [article, end] = [request(), $("#end-of-request")];
+  if (!article?.hasAttribute("data-long") || !end) return;
+  const seen = new IntersectionObserver((entries) => {
+    // All of it was on the screen only if none of it is folded away.
+    if (!entries.some((entry) => entry.isIntersecting) || $(".tree details:not([open])", article)) return;
+    seen.disconnect();
+    article.removeAttribute("data-long");
+    for (const button of $$("#decide button", article)) button.disabled = false;
+  });
+  // Only what comes after the arguments was scrolled to is the end.
+  seen.observe(end);
+};
+
+const decide = async (answer) => {
+  const [article, form] = [request(), $("#decide")];
+  if (!article || !form) return;
+  if (answer !== "deny" && article.hasAttribute("data-long")) return say("Read the arguments to their end first.");
+  if (answer === "session" && !$('[value="session"]', form)) return say("This tool asks each time; a yes counts once.");
+  const { id, execution, kind } = article.dataset;
+  const body = { executionId: execution, approved: answer !== "deny" };
+  const reason = form.elements.reason.value.trim();
+  if (reason) body.comment = reason;
+  try {
+    if (answer !== "deny") {
+      if (kind === "form") {
+        if (!form.reportValidity()) return;
+        body.data = gather(form).data ?? {};
+      } else body.remember = answer;
+    }
+    for (const button of $$("button", form)) button.disabled = true;
+    await call("POST", `/api/elicitation/${id}/resolve`, body);
+    say(answer === "deny" ? "Denied." : "Approved.");
+    if (page === "inbox" && !$("#cards")) location.assign("/");
+  } catch (error) {
+    for (const button of $$("button", form)) button.disabled = false;
+    complain(form, error);
+    const made = error.problem?.decision;
+    if (made) leave(id, made);
+  }
+};
+
+// ---- The inbox
+
+const cards = $("#cards");
+const card = (id) => $(`.card[data-id="${CSS.escape(id)}"]`);
+const chosen = () => $(".card[aria-current]");
+let opening = 0;
+
+const choose = async (item, { open = true } = {}) => {
+  if (!item) return;
+  for (const other of $$(".card[aria-current]")) other.removeAttribute("aria-current");
+  item.setAttribute("aria-current", "true");
+  item.scrollIntoView({ block: "nearest" });
+  $("a", item).focus({ preventScroll: true });
+  if (!open || !isWide()) return;
+  const turn = ++opening;
+  pane.setAttribute("aria-busy", "true");
+  const fresh = await fetchPage(`/elicitations/${item.dataset.id}`).catch(() => null);
+  // The reader may have gone on meanwhile.
+  if (turn !== opening) return;
+  pane.removeAttribute("aria-busy");
+  if (!fresh) return say("The server does not answer. Choose the request again.");
+  const article = $("#request", fresh);
+  pane.replaceChildren(...(article ? [article] : []));
+  pane.scrollTop = 0;
+  watchEnd();
+  tick();
+};
+
+const step = async (by) => {
+  const all = $$(".card:not(.leaving)");
+  const at = all.indexOf(chosen());
+  const to = all[Math.min(all.length - 1, Math.max(0, at + by))];
+  if (to !== chosen()) await choose(to);
+  if (at + by >= all.length - 3) await loadMore();
+};
+
+let loading = false;
+const loadMore = async () => {
+  const next = cards?.dataset.next;
+  if (!next || loading) return;
+  loading = true;
+  try {
+    const more = $("ol", await fetchPage(`/inbox/cards?cursor=${encodeURIComponent(next)}`));
+    if (!more) return;
+    add(more);
+    if (more.dataset.next) cards.dataset.next = more.dataset.next;
+    else delete cards.dataset.next;
+  } catch { /* they are asked for again when they are reached again */ } finally {
+    loading = false;
+  }
+};
+
+const add = (list) => {
+  for (const item of $$(".card", list)) if (!card(item.dataset.id)) cards.append(item);
+  $("#empty").hidden = cards.children.length > 0;
+  tick();
+};
+
+const wanted = new Set();
+let gathering;
+const arrive = (id) => {
+  // What is further down the list than what is loaded comes with the rest of it.
+  if (card(id) || cards.dataset.next) return;
+  wanted.add(id);
+  gathering ??= setTimeout(fetchWanted, gatherMs);
+};
+
+const fetchWanted = async () => {
+  const ids = [...wanted].slice(0, 50);
+  const page = await fetchPage(`/inbox/cards?ids=${ids.join(",")}`).catch(() => null);
+  const list = page && $("ol", page);
+  if (list) {
+    add(list);
+    for (const id of ids) wanted.delete(id);
+  }
+  // The stream tells of each only once: what could not be fetched is asked for until it is.
+  gathering = wanted.size ? setTimeout(fetchWanted, list ? gatherMs : againMs) : undefined;
+};
+
+// A request that was decided, here or elsewhere: its card says by whom, and leaves.
+const leave = (id, decision) => {
+  const words = `${decision.outcome} by ${decision.by} through ${decision.channel}`;
+  const article = request();
+  if (article?.dataset.id === id && article.dataset.status === "pending") {
+    article.dataset.status = decision.outcome;
+    const told = document.createElement("p");
+    told.className = "decided";
+    told.textContent = words;
+    $("#decide", article)?.replaceWith(told);
+  }
+  const item = card(id);
+  if (!item || item.classList.contains("leaving")) return;
+  item.classList.add("leaving");
+  const verdict = $(".verdict", item);
+  verdict.textContent = words;
+  verdict.hidden = false;
+  const next = item === chosen() ? item.nextElementSibling ?? item.previousElementSibling : null;
+  setTimeout(async () => {
+    const hadFocus = item.contains(document.activeElement);
+    item.remove();
+    $("#empty").hidden = cards.children.length > 0;
+    if (cards.children.length < 10) await loadMore();
+    if (!next?.isConnected) { if (!cards.children.length) pane.replaceChildren(); return; }
+    if (isWide() && !$("#decide")) await choose(next);
+    else if (hadFocus) await choose(next, { open: false });
+  }, stayMs);
+  // With keys one goes on at once.
+  if (next && isWide() && item === chosen()) setTimeout(() => item === chosen() && choose(next), 700);
+};
+
+const count = (by) => {
+  const place = $("[data-count]");
+  if (!place) return;
+  const now = Math.max(0, Number(place.textContent) + by);
+  place.textContent = now;
+  place.hidden = now === 0;
+  document.title = document.title.replace(/^\(\d+\) /, "").replace(/^/, now ? `(${now}) ` : "");
+};
+
+// ---- Being told
+
+const announce = (question) => {
+  if (store.get("notify") === "yes" && globalThis.Notification?.permission === "granted" && document.hidden) {
+    const note = new Notification(`${question.toolPath} waits for you`, { body: `wanted by ${question.requester}`, tag: question.elicitationId });
+    note.onclick = () => { focus(); location.assign(`/elicitations/${question.elicitationId}`); };
+  }
+  if (store.get("sound") === "yes") {
+    const context = new AudioContext();
+    const [tone, volume] = [context.createOscillator(), context.createGain()];
+    volume.gain.setValueAtTime(0.08, context.currentTime);
+    volume.gain.exponentialRampToValueAtTime(0.001, context.currentTime + 0.35);
+    tone.frequency.value = 660;
+    tone.connect(volume).connect(context.destination);
+    tone.start();
+    tone.stop(context.currentTime + 0.35);
+    tone.onended = () => context.close();
+  }
+};
+
+const wishes = () => {
+  for (const [name, button] of [["notify", $("[data-notify]")], ["sound", $("[data-sound]")]])
+    button?.setAttribute("aria-pressed", String(store.get(name) === "yes"));
+};
+
+const wish = async (name) => {
+  const isOn = store.get(name) === "yes";
+  if (!isOn && name === "notify" && (await Notification.requestPermission()) !== "granted")
+    return say("This browser does not allow notifications for this page.");
+  store.set(name, isOn ? "no" : "yes");
+  wishes();
+};
+
+// ---- Events
+
+let refreshing;
+const refreshSoon = (ms = 100) => {
+  clearTimeout(refreshing);
+  refreshing = setTimeout(refresh, ms);
+};
+
+const listen = () => {
+  const { after } = document.body.dataset;
+  if (after === undefined) return;
+  // The browser comes back by itself, with the id of the last event it saw.
+  const events = new EventSource(`/api/events?after=${after}`);
+  const counted = new Set();
+  events.onopen = () => ($("#offline").hidden = true);
+  events.onerror = () => {
+    $("#offline").hidden = false;
+    // Some answers end it for good, such as that of a server that only just starts.
+    if (events.readyState === EventSource.CLOSED) setTimeout(() => location.reload(), 2000);
+  };
+  const on = (name, then) => events.addEventListener(name, (event) => then(JSON.parse(event.data)));
+  on("elicitation.pending", ({ elicitation, elicitationId }) => {
+    if (!counted.has(elicitationId)) { counted.add(elicitationId); count(1); }
+    if (cards) arrive(elicitationId);
+    if (elicitation?.status === "pending") announce(elicitation);
+  });
+  on("elicitation.decided", ({ elicitation, elicitationId }) => {
+    counted.delete(elicitationId);
+    count(-1);
+    if (elicitation?.decision) leave(elicitationId, elicitation.decision);
+  });
+  for (const name of ["execution.status", "call.started", "call.settled", "elicitation.pending"])
+    on(name, ({ executionId }) => {
+      const live = $("[data-live]");
+      if (live && (live.dataset.execution === undefined || live.dataset.execution === executionId)) refreshSoon();
+    });
+};
+
+// ---- The audit
+
+const verify = async () => {
+  const place = $("#chain");
+  place.textContent = "Reading the whole chain…";
+  try {
+    const found = await call("GET", "/api/audit/verify");
+    place.textContent = found.ok ? `The chain is whole: ${found.records} records.` : `The chain is broken at record ${found.brokenAt}.`;
+  } catch (error) { place.textContent = explained(error); }
+};
+
+const exportAll = async () => {
+  const lines = [];
+  let cursor = "";
+  do {
+    const part = await call("GET", `/api/audit?limit=1000&cursor=${encodeURIComponent(cursor || "0")}`);
+    for (const item of part.items) lines.push(`${JSON.stringify(item)}\n`);
+    cursor = part.nextCursor;
+    $("#chain").textContent = `${lines.length} records read…`;
+  } while (cursor);
+  const link = document.createElement("a");
+  link.href = URL.createObjectURL(new Blob(lines, { type: "application/x-ndjson" }));
+  link.download = "countersign-audit.jsonl";
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
+  $("#chain").textContent = `${lines.length} records exported.`;
+};
+
+// ---- Keys and clicks
+
+const typing = (target) => target.closest?.("input, textarea, select, dialog") !== null;
+
+document.addEventListener("keydown", async (event) => {
+  if (event.ctrlKey || event.metaKey || event.altKey || event.isComposing) return;
+  if (event.key === "Escape" && page === "inbox") {
+    if (typing(event.target)) event.target.blur();
+    else if (!cards) location.assign("/");
+    return;
+  }
+  if (typing(event.target)) return;
+  const { key } = event;
+  const on = (action) => { event.preventDefault(); return action(); };
+  if (key === "?" && $("#keys")) return on(() => $("#keys").showModal());
+  if (page !== "inbox") return;
+  if (cards && key === "j") return on(() => step(1));
+  if (cards && key === "k") return on(() => step(-1));
+  if (cards && key === "Enter" && (event.target === document.body || event.target.closest(".card"))) {
+    const to = event.target.closest(".card") ?? chosen();
+    return to && on(() => location.assign($("a", to).href));
+  }
+  if (!["a", "s", "d"].includes(key) || event.repeat || !$("#decide")) return;
+  if (cards && request()?.dataset.id !== chosen()?.dataset.id) return;
+  if (performance.now() - shownAt < settleMs) return on(() => say("This request only just opened. Read it, then decide."));
+  if (key === "d") return on(() => $("#decide").elements.reason.focus());
+  return on(() => decide(key === "a" ? "call" : "session"));
+});
+
+document.addEventListener("submit", (event) => {
+  const form = event.target;
+  if (form.matches("#decide")) {
+    event.preventDefault();
+    // Enter in the reason's field denies; in a form's fields it sends the answer.
+    const inReason = document.activeElement === form.elements.reason;
+    decide(inReason ? "deny" : event.submitter?.value ?? "call");
+  } else if (form.dataset.api) {
+    event.preventDefault();
+    submit(form);
+  }
+});
+
+document.addEventListener("click", async (event) => {
+  const on = (selector) => event.target.closest(selector);
+  if (on("[data-log-out]")) {
+    await call("POST", "/logout");
+    store.remove("csrf");
+    location.assign("/");
+  } else if (on("[data-show-keys]")) $("#keys").showModal();
+  else if (on("[data-notify]")) wish("notify");
+  else if (on("[data-sound]")) wish("sound");
+  else if (on("[data-verify]")) verify();
+  else if (on("[data-export]")) exportAll();
+  else if (on("[data-copy]")) navigator.clipboard.writeText($("#secret pre").textContent).then(() => say("Copied."));
+  else if (on(".card a") && isWide() && !event.ctrlKey && !event.metaKey && !event.shiftKey) {
+    event.preventDefault();
+    choose(on(".card"));
+  }
+});
+
+// ---- Beginning
+
+if (page === "welcome") {
+  store.set("csrf", $("#pass").dataset.csrf);
+  const next = store.get("next");
+  store.remove("next");
+  location.replace(next?.startsWith("/") && !next.startsWith("//") ? next : "/");
+} else if (page === "turned-away") {
+  store.set("next", location.pathname + location.search);
+} else {
+  wishes();
+  tick();
+  setInterval(tick, 1000);
+  listen();
+  watchEnd();
+  if (cards) {
+    new IntersectionObserver((seen) => seen.some((one) => one.isIntersecting) && loadMore()).observe($("#more"));
+    if (isWide() && cards.firstElementChild) choose(cards.firstElementChild);
+  }
+}

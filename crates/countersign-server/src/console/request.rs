@@ -1,0 +1,202 @@
+//! One request, rendered from the stored canonical arguments (R13): what will run, whole, who wants it, which rule asks, what was
+//! decided on the same thing before, and the decision itself.
+//!
+//! What a tool or an agent wrote is set apart, labelled, and never a heading.
+
+use axum::response::Response;
+use countersign_core::event::Event;
+use maud::{Markup, html};
+use serde_json::Value;
+
+use super::api::{query, segment};
+use super::arguments::{self, Shown};
+use super::form;
+use super::frame::{Place, Reader, Trouble};
+use super::text::{Oddities, person, text, warning};
+use super::timeline;
+use super::when;
+use crate::rest::body::Named;
+use crate::wire::{self, PendingKind};
+
+/// Arguments longer than this are read to the end before they are approved.
+const LONG_BYTES: usize = 64 * 1024;
+/// How many earlier decisions are shown.
+const EARLIER: &str = "10";
+/// How much of a script is shown around the line that waits.
+const AROUND: usize = 6;
+
+/// The page.
+pub(super) async fn page(reader: Reader, Named(id): Named<String>) -> Result<Response, Trouble> {
+    let item: wire::Elicitation = reader.get(&format!("/api/elicitation/{}", segment(&id))).await?;
+    let tool: Option<wire::ToolDetail> =
+        reader.find(&format!("/api/tools/{}", segment(&item.question.tool_path))).await?;
+    let earlier: wire::List<wire::Elicitation> = reader
+        .get(&query("/api/elicitation", &[("digest", Some(&item.digest)), ("limit", Some(EARLIER))]))
+        .await?;
+    let journal: wire::List<Event> =
+        reader.get(&format!("/api/executions/{}/journal", segment(&item.question.execution_id))).await?;
+    let around =
+        Around { tool: tool.as_ref(), earlier: &earlier.items, script: timeline::script(&journal.items) };
+    let main = html! { div.single { a.back href="/" { "← Inbox" } (article(&item, &around)) } };
+    Ok(reader.page(Place::Inbox, &item.question.tool_path, &main))
+}
+
+/// What is known beside the question.
+struct Around<'a> {
+    tool: Option<&'a wire::ToolDetail>,
+    earlier: &'a [wire::Elicitation],
+    script: Option<String>,
+}
+
+fn article(item: &wire::Elicitation, around: &Around<'_>) -> Markup {
+    let question = &item.question;
+    let schema = around.tool.map_or(&Value::Null, |tool| &tool.input_schema);
+    let shown = Shown::of(&question.args, schema);
+    let mut odd = Oddities::default();
+    let message = odd.text(&shown.without_secrets(&question.message));
+    let (tree, size) = (arguments::tree(&shown, &mut odd), question.args.to_string().len());
+    let is_long = size > LONG_BYTES;
+    html! {
+        article #request data-id=(question.elicitation_id) data-execution=(question.execution_id) data-status=(item.status)
+            data-remember=(question.remember) data-kind=(kind(question.kind)) data-long[is_long] {
+            header {
+                h1.path { (text(&question.tool_path)) }
+                (effects(around.tool))
+                p { "Wanted by " (person(item.requester_name.as_deref(), &item.requester)) ", " (when::age(&question.asked_at)) }
+            }
+            (warning(odd.warnings()))
+            section aria-labelledby="asks" {
+                h2 #asks { "The tool asks" }
+                blockquote.quoted { (message) }
+                p.faint.small { "Words of the tool; parts of them may come from the agent. Decide by the arguments." }
+            }
+            section aria-labelledby="arguments" {
+                h2 #arguments { "Arguments, as they will run" }
+                @if is_long { p.warning { "These are " (size / 1024) " KiB. Read to their end to approve." } }
+                (tree)
+                details.raw { summary { "Raw JSON" } pre tabindex="0" { (arguments::raw(&shown)) } }
+            }
+            (wrote(around.script.as_deref(), question.line))
+            (facts(item))
+            (before(item, around.earlier))
+            span #end-of-request {}
+            (decision(item, is_long))
+        }
+    }
+}
+
+fn kind(kind: PendingKind) -> &'static str {
+    match kind {
+        PendingKind::Approval => "approval",
+        PendingKind::Form => "form",
+    }
+}
+
+fn effects(tool: Option<&wire::ToolDetail>) -> Markup {
+    html! {
+        @match tool {
+            None => p.warning { "This tool is no longer in the catalog. It cannot run." },
+            Some(tool) => {
+                p.badges { (badges(tool.effects)) }
+                p.describes { (text(&tool.description)) }
+            }
+        }
+    }
+}
+
+/// What a tool does to the world, as labels.
+pub(super) fn badges(effects: wire::ToolEffects) -> Markup {
+    html! {
+        @if effects.destructive { span.badge.destructive { "destructive" } } @else { span.badge { "safe" } }
+        @if effects.idempotent { span.badge { "idempotent" } }
+        @if effects.open_world { span.badge { "reaches outside" } }
+    }
+}
+
+fn facts(item: &wire::Elicitation) -> Markup {
+    let question = &item.question;
+    html! {
+        dl.facts {
+            dt { "Why it asks" } dd { (text(&question.because)) }
+            @if item.decision.is_none() { dt { "Expires in" } dd { (when::left(&question.expires_at)) } }
+            dt { "Wanted by" } dd { (text(&item.requester)) }
+            dt { "Session" } dd { a href={ "/sessions/" (segment(&item.session_id)) } { (text(&item.session_id)) } }
+            dt { "Execution" } dd { a href={ "/executions/" (question.execution_id) } { (question.execution_id) } }
+            dt { "Asked" } dd { (when::moment(&question.asked_at)) }
+        }
+    }
+}
+
+/// The agent's own words: its script around the line that waits.
+fn wrote(script: Option<&str>, line: Option<u32>) -> Markup {
+    html! {
+        @if let Some(script) = script {
+            section.agents aria-labelledby="wrote" {
+                h2 #wrote { "What the agent wrote" }
+                p.faint { "A script. It says what the agent means to do, not what will be done: that stands above." }
+                (timeline::listing(script, line, Some(AROUND)))
+            }
+        }
+    }
+}
+
+fn before(item: &wire::Elicitation, earlier: &[wire::Elicitation]) -> Markup {
+    let others: Vec<_> = earlier
+        .iter()
+        .filter(|other| other.question.elicitation_id != item.question.elicitation_id)
+        .collect();
+    html! {
+        @if !others.is_empty() {
+            section aria-labelledby="before" {
+                h2 #before { "The same request before" }
+                ul.plain {
+                    @for other in others {
+                        li { a href={ "/elicitations/" (other.question.elicitation_id) } { (outcome(other)) } }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// How a question ended, in one line.
+pub(super) fn outcome(item: &wire::Elicitation) -> Markup {
+    html! {
+        @match &item.decision {
+            None => { "waits since " (when::moment(&item.question.asked_at)) }
+            Some(decision) => {
+                strong.outcome { (decision.outcome) } " by " (text(&decision.by)) " through " (text(&decision.channel)) ", " (when::moment(&decision.at))
+                @if let Some(comment) = &decision.comment { ": “" (text(comment)) "”" }
+            }
+        }
+    }
+}
+
+fn decision(item: &wire::Elicitation, is_long: bool) -> Markup {
+    let question = &item.question;
+    html! {
+        @if item.decision.is_some() {
+            footer.decided { p { (outcome(item)) } }
+        } @else {
+            form #decide.decide data-resolve=(question.elicitation_id) {
+                @if let (PendingKind::Form, Some(schema)) = (question.kind, &question.schema) {
+                    fieldset.fields { legend { "Your answer" } (form::fields(schema, "data")) }
+                }
+                p #why-not role="alert" {}
+                div.actions {
+                    button.primary name="answer" value="call" disabled[is_long] {
+                        @match question.kind { PendingKind::Approval => "Approve once ", PendingKind::Form => "Send answer " }
+                        kbd { "a" }
+                    }
+                    @if question.kind == PendingKind::Approval && question.remember == "session" {
+                        button name="answer" value="session" disabled[is_long] title="This tool does not ask again in this session" {
+                            "Approve for session " kbd { "s" }
+                        }
+                    }
+                    button name="answer" value="deny" formnovalidate { "Deny " kbd { "d" } }
+                }
+                label.reason { "Reason (optional; the agent reads it)" input name="reason" autocomplete="off" maxlength="1000"; }
+            }
+        }
+    }
+}

@@ -1,0 +1,96 @@
+//! What keys and buttons may not do: decide what nobody meant, or what nobody has read.
+
+use serde_json::json;
+
+use crate::browser::Browser;
+use crate::desk::{Waiting, Who};
+use crate::house::House;
+
+/// Presses a key at the very moment at which a request gets on the screen, which no hand outside the browser can.
+const EAGER: &str = "
+    new MutationObserver((_, observer) => {
+        if (!document.querySelector('#request')) return;
+        observer.disconnect();
+        document.body.dispatchEvent(new KeyboardEvent('keydown', { key: 'a', bubbles: true }));
+        window.wasEager = true;
+    }).observe(document.querySelector('#pane'), { childList: true });";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn keys_decide_nothing_while_somebody_types() {
+    let house = House::open().await;
+    let waiting = house.desk.asks("lab.erase", json!({ "what": "x" })).await;
+    let browser = Browser::logged_in(&house.desk, Who::Admin).await;
+    browser.read(&house.desk, &waiting).await;
+    browser.click("#decide [name=reason]").await;
+    browser.press("as said").await;
+    assert_eq!(browser.value("document.querySelector('#decide [name=reason]').value").await, "as said");
+    assert!(house.desk.is_pending(&waiting).await);
+    assert_eq!(browser.path().await, waiting.page());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_key_that_comes_as_a_request_opens_decides_nothing() {
+    let house = House::open().await;
+    let browser = Browser::logged_in(&house.desk, Who::Admin).await;
+    browser.run(EAGER, Vec::new()).await;
+    let waiting = house.desk.asks("lab.take", json!({})).await;
+    browser.until("the card is there", &format!("document.querySelector('{}')", waiting.card())).await;
+    browser.click(&format!("{} a", waiting.card())).await;
+    browser.until("the key was pressed", "window.wasEager").await;
+    browser.says("#said", "only just opened").await;
+    assert!(house.desk.is_pending(&waiting).await);
+    browser.has_settled(&waiting).await;
+    browser.press("a").await;
+    assert_eq!(house.desk.end_of(&waiting).await["status"], "succeeded", "a moment later it counts");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_long_request_is_approved_by_neither_button_nor_key_before_its_end_was_seen() {
+    let house = House::open().await;
+    let lines: Vec<String> =
+        (0..1_500).map(|n| format!("line {n} of a text that goes on for a while")).collect();
+    let args = json!({ "text": lines.join("\n"), "list": (0..200).collect::<Vec<_>>() });
+    assert!(args.to_string().len() > 64 * 1024);
+    let browser = Browser::logged_in(&house.desk, Who::Admin).await;
+
+    let alone = house.desk.asks("lab.take", args.clone()).await;
+    browser.read(&house.desk, &alone).await;
+    cannot_be_approved(&browser, &house, &alone).await;
+    browser.run("document.querySelector('.tree details').open = false", Vec::new()).await;
+    browser.run("scrollTo(0, document.body.scrollHeight)", Vec::new()).await;
+    tokio::time::sleep(std::time::Duration::from_millis(300)).await;
+    cannot_be_approved(&browser, &house, &alone).await;
+    browser.run("scrollTo(0, 0); document.querySelector('.tree details').open = true", Vec::new()).await;
+    tokio::time::sleep(std::time::Duration::from_millis(300)).await;
+    cannot_be_approved(&browser, &house, &alone).await;
+    scroll_to_the_end(&browser, "document.scrollingElement").await;
+    browser.press("a").await;
+    assert_eq!(house.desk.end_of(&alone).await["status"], "succeeded");
+
+    browser.go(&house.desk, "/").await;
+    let beside = house.desk.asks("lab.take", args).await;
+    browser.until("the card is there", &format!("document.querySelector('{}')", beside.card())).await;
+    browser.click(&format!("{} a", beside.card())).await;
+    browser.has_settled(&beside).await;
+    cannot_be_approved(&browser, &house, &beside).await;
+    scroll_to_the_end(&browser, "document.querySelector('#pane')").await;
+    browser.click("#decide [value=call]").await;
+    assert_eq!(house.desk.end_of(&beside).await["status"], "succeeded");
+    assert_eq!(house.ran.all().len(), 2);
+}
+
+async fn cannot_be_approved(browser: &Browser, house: &House, waiting: &Waiting) {
+    assert_eq!(browser.value("document.querySelector('#decide [value=call]').disabled").await, true);
+    browser.press("a").await;
+    browser.says("#said", "to their end first").await;
+    browser.run("document.querySelector('#said').textContent = ''", Vec::new()).await;
+    assert!(house.desk.is_pending(waiting).await);
+}
+
+/// What is below only gets its height as it comes near, so that one jump may not reach the end.
+async fn scroll_to_the_end(browser: &Browser, scroller: &str) {
+    let there = format!(
+        "({scroller}.scrollTop = {scroller}.scrollHeight, !document.querySelector('#decide [value=call]').disabled)"
+    );
+    browser.until("the end was seen", &there).await;
+}

@@ -1,0 +1,45 @@
+//! A server that dies under an open page.
+
+use serde_json::json;
+
+use crate::browser::Browser;
+use crate::desk::Who;
+use crate::program::Program;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_open_page_outlives_a_server_that_is_killed_and_nothing_is_lost() {
+    let mut program = Program::start().await;
+    let seen = program.desk.asks("bank.pay", json!({ "to": "seen", "amount": 1 })).await;
+    let decided = program.desk.asks("bank.pay", json!({ "to": "decided meanwhile", "amount": 2 })).await;
+    let browser = Browser::logged_in(&program.desk, Who::Admin).await;
+    browser.has_settled(&seen).await;
+    browser.run("window.isTheSamePage = true", Vec::new()).await;
+
+    program.kill();
+    browser.until("it says that it is cut off", "!document.querySelector('#offline').hidden").await;
+    browser.press("a").await;
+    browser
+        .until("it does not claim to have decided", "document.querySelector('#why-not').textContent")
+        .await;
+    program.start_again();
+    assert!(program.desk.is_pending(&seen).await);
+    // Before the page has found its way back.
+    program.desk.resolve(Who::Approver, &decided, false).await;
+    let new = program.desk.asks("bank.pay", json!({ "to": "new", "amount": 3 })).await;
+
+    browser.until("it is back", "document.querySelector('#offline').hidden").await;
+    browser.until("what is new is there", &format!("document.querySelector('{}')", new.card())).await;
+    browser
+        .until("what was decided is gone", &format!("!document.querySelector('{}')", decided.card()))
+        .await;
+    browser.until("it counts right", "document.querySelector('[data-count]').textContent === '2'").await;
+    assert_eq!(
+        browser.value("window.isTheSamePage").await,
+        true,
+        "nothing that was typed or unfolded is gone"
+    );
+    browser.press("a").await;
+    assert_eq!(program.desk.end_of(&seen).await["status"], "succeeded", "the login outlives the server too");
+    let ledger = program.desk.call("bank.ledger", json!({})).await;
+    assert_eq!(ledger["value"]["transfers"].as_array().unwrap().len(), 1, "{ledger}");
+}
