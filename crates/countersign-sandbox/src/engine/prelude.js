@@ -29,11 +29,9 @@
   const refused = (error, path) => mark(error, "ToolError", refusedCode(), refusedMessage(), path);
 
   const waiting = own(new Map(), "get", "set", "delete");
-  // A stack that is not the error's own would be the script's to give.
-  const stackOf = (error) => {
-    const stack = getOwnPropertyDescriptor(error, "stack");
-    return stack === undefined ? undefined : stack.value;
-  };
+  // The engine's own way to a stack: the one on the prototype is the script's to change.
+  const { get: readStack } = getOwnPropertyDescriptor(Error.prototype, "stack");
+  const stackOf = (error) => apply(readStack, error, []);
   // The error of a failed call is made with the call, so that it knows where it was made.
   const ask = (site, path, first, second) => {
     let slot;

@@ -51,7 +51,7 @@ pub(crate) async fn guard(State(shared): State<Arc<Shared>>, request: Request, n
     let is_page = route(&request).is_ok_and(|route| route.front == Front::Page);
     match pass(&shared, request, next).await {
         Ok(response) => response,
-        Err(refusal) if is_page => console::turned_away(refusal.into()),
+        Err(refusal) if is_page => console::turned_away(&refusal.into()),
         Err(refusal) => refusal.into_response(),
     }
 }

@@ -124,15 +124,15 @@ fn children(shown: &Shown<'_>, odd: &mut Oddities) -> Markup {
     html! {
         ul {
             @match shown {
-                Shown::Map(entries) => @for (key, item) in entries { (entry(odd.text(key), item, odd)) },
-                Shown::List(items) => @for (n, item) in items.iter().enumerate() { (entry(html! { (n) }, item, odd)) },
+                Shown::Map(entries) => @for (key, item) in entries { (entry(&odd.text(key), item, odd)) },
+                Shown::List(items) => @for (n, item) in items.iter().enumerate() { (entry(&html! { (n) }, item, odd)) },
                 Shown::Leaf(_) | Shown::Secret(_) => {}
             }
         }
     }
 }
 
-fn entry(key: Markup, item: &Shown<'_>, odd: &mut Oddities) -> Markup {
+fn entry(key: &Markup, item: &Shown<'_>, odd: &mut Oddities) -> Markup {
     let size = match item {
         Shown::Map(entries) => Some((entries.len(), "{", "}")),
         Shown::List(items) => Some((items.len(), "[", "]")),

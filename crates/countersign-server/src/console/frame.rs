@@ -136,12 +136,12 @@ pub(super) struct Trouble(pub(super) wire::Problem);
 
 impl IntoResponse for Trouble {
     fn into_response(self) -> Response {
-        turned_away(self.0)
+        turned_away(&self.0)
     }
 }
 
 /// The page for whom a page is refused.
-pub(crate) fn turned_away(problem: wire::Problem) -> Response {
+pub(crate) fn turned_away(problem: &wire::Problem) -> Response {
     let status = StatusCode::from_u16(problem.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     let inside = html! {
         @match status {
