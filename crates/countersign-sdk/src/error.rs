@@ -103,7 +103,7 @@ impl ToolError {
     }
 
     /// The cause for the log. Never shown to the caller.
-    pub fn cause(&self) -> Option<&(dyn Error + Send + Sync)> {
+    pub fn cause(&self) -> Option<&(dyn Error + Send + Sync + 'static)> {
         self.cause.as_deref()
     }
 }

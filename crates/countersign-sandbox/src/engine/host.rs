@@ -144,7 +144,9 @@ impl Host {
 
     /// The line of the source that a stack trace leads to.
     fn line(&self, ctx: &Ctx<'_>, stack: &Value<'_>) -> rquickjs::Result<Option<u32>> {
-        let (Some(stack), Some(lines)) = (stack.as_string(), self.source_lines.get()) else { return Ok(None) };
+        let (Some(stack), Some(lines)) = (stack.as_string(), self.source_lines.get()) else {
+            return Ok(None);
+        };
         let stack = display::quiet(ctx, stack.to_string())?;
         Ok(stack.and_then(|stack| lines.line(&stack)))
     }

@@ -29,14 +29,16 @@
   const refused = (error, path) => mark(error, "ToolError", refusedCode(), refusedMessage(), path);
 
   const waiting = own(new Map(), "get", "set", "delete");
-  // The error of a failed call is made with the call, so that it knows where it was made. Its stack is its own from the
-  // start, so that nothing of the script's runs when it is read.
+  // The engine's own way to a stack: the one on the prototype is the script's to change.
+  const { get: readStack } = getOwnPropertyDescriptor(Error.prototype, "stack");
+  const stackOf = (error) => apply(readStack, error, []);
+  // The error of a failed call is made with the call, so that it knows where it was made.
   const ask = (site, path, first, second) => {
     let slot;
     const promise = new Promise((resolve, reject) => {
       slot = { __proto__: null, resolve, reject, site, path };
     });
-    const no = path === undefined ? nap(first) : call(first, second, site.stack);
+    const no = path === undefined ? nap(first) : call(first, second, stackOf(site));
     if (no < 0) slot.reject(refused(site, path));
     else waiting.set(no, slot);
     return promise;

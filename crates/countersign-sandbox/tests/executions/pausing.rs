@@ -48,7 +48,7 @@ fn after_park_after_nothing_of_a_paused_script_is_in_memory_and_a_decision_bring
 fn a_question_knows_the_line_its_script_waits_at() {
     let world = world(3);
     let source = "interface Note {\n  id: number;\n}\nconst what: string = 'a';\n\
-        await Promise.all([\n  tools.lab.destroy_each({ what }),\n  tools.lab.confirm({ what }),\n]);";
+        await Promise.all([\n  tools.lab.destroy_each({ what }),\n  tools.lab.confirm({}),\n]);";
     let paused = world.life(async |gateway| {
         let paused = gateway.runs(source).await;
         tokio::time::sleep(Duration::from_secs(1)).await;

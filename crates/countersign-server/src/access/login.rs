@@ -148,7 +148,6 @@ impl Logins {
     }
 }
 
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -51,7 +51,7 @@ pub(crate) async fn guard(State(shared): State<Arc<Shared>>, request: Request, n
     let is_page = route(&request).is_ok_and(|route| route.front == Front::Page);
     match pass(&shared, request, next).await {
         Ok(response) => response,
-        Err(refusal) if is_page => console::turned_away(refusal.into()),
+        Err(refusal) if is_page => console::turned_away(&refusal.into()),
         Err(refusal) => refusal.into_response(),
     }
 }
@@ -71,9 +71,8 @@ fn route(request: &Request) -> Result<&'static table::Route, Refusal> {
     let Some(path) = request.extensions().get::<MatchedPath>() else {
         return Err(Refusal::not_found("there is nothing at this address"));
     };
-    table::route_of(request.method(), path.as_str()).ok_or_else(|| {
-        Refusal::new(405, "method_not_allowed", "this address does not take this method")
-    })
+    table::route_of(request.method(), path.as_str())
+        .ok_or_else(|| Refusal::new(405, "method_not_allowed", "this address does not take this method"))
 }
 
 async fn pass(shared: &Shared, mut request: Request, next: Next) -> Result<Response, Refusal> {

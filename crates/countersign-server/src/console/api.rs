@@ -56,7 +56,8 @@ impl Api {
         path: &str,
         body: Body,
     ) -> Result<T, wire::Problem> {
-        let request = Request::builder().method(method).uri(path).header(header::CONTENT_TYPE, "application/json");
+        let request =
+            Request::builder().method(method).uri(path).header(header::CONTENT_TYPE, "application/json");
         let mut request = request.body(body).map_err(|_| unreadable("this is no address"))?;
         request.extensions_mut().insert(reader.clone());
         request.extensions_mut().insert(Proof::Bearer);
@@ -69,7 +70,10 @@ impl Api {
                 tracing::error!(%error, path, "the console cannot read what REST answered");
                 unreadable("an answer could not be read")
             }),
-            _ => Err(serde_json::from_slice(&bytes).unwrap_or_else(|_| unreadable("an answer could not be read"))),
+            _ => {
+                Err(serde_json::from_slice(&bytes)
+                    .unwrap_or_else(|_| unreadable("an answer could not be read")))
+            }
         }
     }
 }

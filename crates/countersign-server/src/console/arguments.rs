@@ -59,7 +59,11 @@ fn shown<'a>(value: &'a Value, schemas: &[&Value], root: &Value) -> Shown<'a> {
     }
     match value {
         Value::Array(items) => {
-            let below: Vec<&Value> = all.iter().flat_map(|schema| [schema.get("items"), schema.get("prefixItems").and_then(|p| p.get(0))]).flatten().collect();
+            let below: Vec<&Value> = all
+                .iter()
+                .flat_map(|schema| [schema.get("items"), schema.get("prefixItems").and_then(|p| p.get(0))])
+                .flatten()
+                .collect();
             Shown::List(items.iter().map(|item| shown(item, &below, root)).collect())
         }
         Value::Object(map) => Shown::Map(
@@ -68,7 +72,10 @@ fn shown<'a>(value: &'a Value, schemas: &[&Value], root: &Value) -> Shown<'a> {
                     let below: Vec<&Value> = all
                         .iter()
                         .filter_map(|schema| {
-                            schema.get("properties").and_then(|p| p.get(key)).or_else(|| schema.get("additionalProperties"))
+                            schema
+                                .get("properties")
+                                .and_then(|p| p.get(key))
+                                .or_else(|| schema.get("additionalProperties"))
                         })
                         .collect();
                     (key.as_str(), shown(item, &below, root))
@@ -85,7 +92,9 @@ fn gather<'s>(schema: &'s Value, root: &'s Value, hops: usize, into: &mut Vec<&'
         return;
     }
     into.push(schema);
-    if let Some(target) = schema.get("$ref").and_then(Value::as_str).and_then(|at| root.pointer(at.strip_prefix('#')?)) {
+    if let Some(target) =
+        schema.get("$ref").and_then(Value::as_str).and_then(|at| root.pointer(at.strip_prefix('#')?))
+    {
         gather(target, root, hops - 1, into);
     }
     for join in ["allOf", "anyOf", "oneOf"] {
@@ -96,7 +105,8 @@ fn gather<'s>(schema: &'s Value, root: &'s Value, hops: usize, into: &mut Vec<&'
 }
 
 fn is_secret(schema: &Value) -> bool {
-    schema.get("writeOnly") == Some(&Value::Bool(true)) || schema.get("format").and_then(Value::as_str) == Some("password")
+    schema.get("writeOnly") == Some(&Value::Bool(true))
+        || schema.get("format").and_then(Value::as_str) == Some("password")
 }
 
 /// The value as a tree. It begins unfolded: nothing is out of sight unless the reader put it there.
@@ -114,15 +124,15 @@ fn children(shown: &Shown<'_>, odd: &mut Oddities) -> Markup {
     html! {
         ul {
             @match shown {
-                Shown::Map(entries) => @for (key, item) in entries { (entry(odd.text(key), item, odd)) },
-                Shown::List(items) => @for (n, item) in items.iter().enumerate() { (entry(html! { (n) }, item, odd)) },
+                Shown::Map(entries) => @for (key, item) in entries { (entry(&odd.text(key), item, odd)) },
+                Shown::List(items) => @for (n, item) in items.iter().enumerate() { (entry(&html! { (n) }, item, odd)) },
                 Shown::Leaf(_) | Shown::Secret(_) => {}
             }
         }
     }
 }
 
-fn entry(key: Markup, item: &Shown<'_>, odd: &mut Oddities) -> Markup {
+fn entry(key: &Markup, item: &Shown<'_>, odd: &mut Oddities) -> Markup {
     let size = match item {
         Shown::Map(entries) => Some((entries.len(), "{", "}")),
         Shown::List(items) => Some((items.len(), "[", "]")),

@@ -27,9 +27,17 @@ pub(super) struct Wanted {
 
 /// The page.
 pub(super) async fn page(reader: Reader, Params(wanted): Params<Wanted>) -> Result<Response, Trouble> {
-    let kept = [("execution", wanted.execution.as_deref()), ("by", wanted.by.as_deref()), ("what", wanted.what.as_deref())];
+    let kept = [
+        ("execution", wanted.execution.as_deref()),
+        ("by", wanted.by.as_deref()),
+        ("what", wanted.what.as_deref()),
+    ];
     let mut parameters = kept.to_vec();
-    parameters.extend([("order", Some("desc")), ("limit", Some(LISTED)), ("cursor", wanted.cursor.as_deref())]);
+    parameters.extend([
+        ("order", Some("desc")),
+        ("limit", Some(LISTED)),
+        ("cursor", wanted.cursor.as_deref()),
+    ]);
     let list: wire::List<wire::AuditRecord> = reader.get(&query("/api/audit", &parameters)).await?;
     let main = html! {
         div.heading {

@@ -160,7 +160,12 @@ fn settle(execution: &str, call: usize) -> Markup {
     let ways = [
         ("done", "It happened", "It took effect. The caller goes on with the value you give.", "value"),
         ("failed", "It did not happen", "It took no effect. The caller is told that it failed.", "reason"),
-        ("retry", "Run it again", "Runs the call once more. If it did take effect the first time, it then happened twice.", ""),
+        (
+            "retry",
+            "Run it again",
+            "Runs the call once more. If it did take effect the first time, it then happened twice.",
+            "",
+        ),
     ];
     html! {
         @for (way, name, means, asks) in ways {

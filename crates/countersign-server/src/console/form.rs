@@ -14,7 +14,8 @@ const ONE_LINE: u64 = 200;
 /// Every property as a field; names begin with `prefix`.
 pub(super) fn fields(schema: &Value, prefix: &str) -> Markup {
     let required = schema.get("required").and_then(Value::as_array);
-    let is_required = |name: &str| required.is_some_and(|all| all.iter().any(|one| one.as_str() == Some(name)));
+    let is_required =
+        |name: &str| required.is_some_and(|all| all.iter().any(|one| one.as_str() == Some(name)));
     let properties = schema.get("properties").and_then(Value::as_object);
     html! {
         @match properties.filter(|all| !all.is_empty()) {
@@ -38,7 +39,8 @@ fn need(is_required: bool) -> Need {
 
 /// A property that only refers to a definition is what that says.
 fn resolve<'s>(property: &'s Value, root: &'s Value) -> &'s Value {
-    let target = property.get("$ref").and_then(Value::as_str).and_then(|at| root.pointer(at.strip_prefix('#')?));
+    let target =
+        property.get("$ref").and_then(Value::as_str).and_then(|at| root.pointer(at.strip_prefix('#')?));
     target.unwrap_or(property)
 }
 
@@ -126,14 +128,23 @@ impl Field<'_> {
         if let Some(values) = of.get("enum").and_then(Value::as_array) {
             let names = of.get("enumNames").and_then(Value::as_array);
             let named = |n: usize| names.and_then(|names| names.get(n)).and_then(Value::as_str);
-            return Some(values.iter().enumerate().map(|(n, value)| (value.clone(), named(n).map_or_else(|| plain(value), str::to_owned))).collect());
+            return Some(
+                values
+                    .iter()
+                    .enumerate()
+                    .map(|(n, value)| (value.clone(), named(n).map_or_else(|| plain(value), str::to_owned)))
+                    .collect(),
+            );
         }
         let titled = of.get("oneOf").or_else(|| of.get("anyOf"))?.as_array()?;
         titled
             .iter()
             .map(|one| {
                 let value = one.get("const")?;
-                Some((value.clone(), one.get("title").and_then(Value::as_str).map_or_else(|| plain(value), str::to_owned)))
+                Some((
+                    value.clone(),
+                    one.get("title").and_then(Value::as_str).map_or_else(|| plain(value), str::to_owned),
+                ))
             })
             .collect()
     }
@@ -183,7 +194,8 @@ mod tests {
     use serde_json::json;
 
     fn page(properties: Value) -> String {
-        fields(&json!({ "type": "object", "properties": properties, "required": ["a"] }), "data").into_string()
+        fields(&json!({ "type": "object", "properties": properties, "required": ["a"] }), "data")
+            .into_string()
     }
 
     #[test]
@@ -212,7 +224,12 @@ mod tests {
 
     #[test]
     fn a_schema_cannot_bring_markup() {
-        let page = page(json!({ "a": { "type": "string", "title": "<script>", "description": "\"><img>", "pattern": "\"x" } }));
-        assert!(!page.contains("<script>") && !page.contains("<img>") && page.contains("pattern=\"&quot;x\""), "{page}");
+        let page = page(
+            json!({ "a": { "type": "string", "title": "<script>", "description": "\"><img>", "pattern": "\"x" } }),
+        );
+        assert!(
+            !page.contains("<script>") && !page.contains("<img>") && page.contains("pattern=\"&quot;x\""),
+            "{page}"
+        );
     }
 }

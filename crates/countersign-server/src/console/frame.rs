@@ -54,7 +54,10 @@ impl Reader {
     }
 
     /// The same, where nothing there is an answer too.
-    pub(super) async fn find<T: serde::de::DeserializeOwned>(&self, path: &str) -> Result<Option<T>, Trouble> {
+    pub(super) async fn find<T: serde::de::DeserializeOwned>(
+        &self,
+        path: &str,
+    ) -> Result<Option<T>, Trouble> {
         match self.api.get(&self.caller, path).await {
             Ok(found) => Ok(Some(found)),
             Err(problem) if problem.status == 404 => Ok(None),
@@ -104,7 +107,10 @@ impl Reader {
             p #offline role="status" hidden { "Not connected. Trying again; nothing is lost." }
         };
         let name = format!("{place:?}").to_lowercase();
-        html_response(StatusCode::OK, &document(&format!("{count}{title}"), &name, Some(self.standing.recorded), &body))
+        html_response(
+            StatusCode::OK,
+            &document(&format!("{count}{title}"), &name, Some(self.standing.recorded), &body),
+        )
     }
 }
 
@@ -112,7 +118,8 @@ impl<S: Send + Sync> FromRequestParts<S> for Reader {
     type Rejection = Trouble;
 
     async fn from_request_parts(parts: &mut Parts, _state: &S) -> Result<Self, Trouble> {
-        let (api, caller) = (parts.extensions.get::<Api>().cloned(), parts.extensions.get::<Caller>().cloned());
+        let (api, caller) =
+            (parts.extensions.get::<Api>().cloned(), parts.extensions.get::<Caller>().cloned());
         let (Some(api), Some(caller)) = (api, caller) else {
             return Err(Trouble(Refusal::new(401, "unauthenticated", "log in first").into()));
         };
@@ -129,12 +136,12 @@ pub(super) struct Trouble(pub(super) wire::Problem);
 
 impl IntoResponse for Trouble {
     fn into_response(self) -> Response {
-        turned_away(self.0)
+        turned_away(&self.0)
     }
 }
 
 /// The page for whom a page is refused.
-pub(crate) fn turned_away(problem: wire::Problem) -> Response {
+pub(crate) fn turned_away(problem: &wire::Problem) -> Response {
     let status = StatusCode::from_u16(problem.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     let inside = html! {
         @match status {

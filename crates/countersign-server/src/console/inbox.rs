@@ -62,7 +62,8 @@ pub(super) async fn cards(reader: Reader, Params(wanted): Params<Wanted>) -> Res
         Some(ids) => {
             let mut items = Vec::new();
             for id in ids.split(',').take(MOST_NAMED) {
-                let found: Option<wire::Elicitation> = reader.find(&format!("/api/elicitation/{}", super::api::segment(id))).await?;
+                let found: Option<wire::Elicitation> =
+                    reader.find(&format!("/api/elicitation/{}", super::api::segment(id))).await?;
                 items.extend(found.filter(|found| found.status == "pending"));
             }
             wire::List::whole(items)

@@ -48,11 +48,16 @@ pub(super) async fn page(State(shared): State<Arc<Shared>>, Params(Code { code }
 pub(super) async fn log_in(State(shared): State<Arc<Shared>>, Form(form): Form) -> Result<Response, Trouble> {
     let code = form.split('&').find_map(|pair| pair.strip_prefix("code=")).unwrap_or_default();
     let Some(pass) = shared.logins.redeem(code, shared.gateway.now()) else {
-        let gone = Refusal::new(410, "link_used", "this link was used or is too old; `countersign login` makes a new one");
+        let gone = Refusal::new(
+            410,
+            "link_used",
+            "this link was used or is too old; `countersign login` makes a new one",
+        );
         return Err(Trouble(gone.into()));
     };
     let inside = html! { h1 { "Logged in" } p #pass data-csrf=(pass.csrf) { a href="/" { "To the inbox" } } };
-    let mut response = html_response(StatusCode::OK, &document("Logged in", "welcome", None, &alone(&inside)));
+    let mut response =
+        html_response(StatusCode::OK, &document("Logged in", "welcome", None, &alone(&inside)));
     // A server behind TLS says so by its public address.
     let secure = if shared.links.base().starts_with("https://") { "; Secure" } else { "" };
     let (name, life) = (shared.logins.cookie_name(), COOKIE_LIFE.as_secs());
@@ -67,7 +72,9 @@ pub(super) async fn log_in(State(shared): State<Arc<Shared>>, Form(form): Form) 
 pub(super) async fn log_out(State(shared): State<Arc<Shared>>) -> Response {
     let mut response = StatusCode::NO_CONTENT.into_response();
     let name = shared.logins.cookie_name();
-    if let Ok(value) = HeaderValue::from_str(&format!("{name}=; Path=/; Max-Age=0; HttpOnly; SameSite=Strict")) {
+    if let Ok(value) =
+        HeaderValue::from_str(&format!("{name}=; Path=/; Max-Age=0; HttpOnly; SameSite=Strict"))
+    {
         response.headers_mut().insert(header::SET_COOKIE, value);
     }
     response

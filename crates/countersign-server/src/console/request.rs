@@ -30,11 +30,13 @@ pub(super) async fn page(reader: Reader, Named(id): Named<String>) -> Result<Res
     let item: wire::Elicitation = reader.get(&format!("/api/elicitation/{}", segment(&id))).await?;
     let tool: Option<wire::ToolDetail> =
         reader.find(&format!("/api/tools/{}", segment(&item.question.tool_path))).await?;
-    let earlier: wire::List<wire::Elicitation> =
-        reader.get(&query("/api/elicitation", &[("digest", Some(&item.digest)), ("limit", Some(EARLIER))])).await?;
+    let earlier: wire::List<wire::Elicitation> = reader
+        .get(&query("/api/elicitation", &[("digest", Some(&item.digest)), ("limit", Some(EARLIER))]))
+        .await?;
     let journal: wire::List<Event> =
         reader.get(&format!("/api/executions/{}/journal", segment(&item.question.execution_id))).await?;
-    let around = Around { tool: tool.as_ref(), earlier: &earlier.items, script: timeline::script(&journal.items) };
+    let around =
+        Around { tool: tool.as_ref(), earlier: &earlier.items, script: timeline::script(&journal.items) };
     let main = html! { div.single { a.back href="/" { "← Inbox" } (article(&item, &around)) } };
     Ok(reader.page(Place::Inbox, &item.question.tool_path, &main))
 }
@@ -139,8 +141,10 @@ fn wrote(script: Option<&str>, line: Option<u32>) -> Markup {
 }
 
 fn before(item: &wire::Elicitation, earlier: &[wire::Elicitation]) -> Markup {
-    let others: Vec<_> =
-        earlier.iter().filter(|other| other.question.elicitation_id != item.question.elicitation_id).collect();
+    let others: Vec<_> = earlier
+        .iter()
+        .filter(|other| other.question.elicitation_id != item.question.elicitation_id)
+        .collect();
     html! {
         @if !others.is_empty() {
             section aria-labelledby="before" {

@@ -21,7 +21,8 @@ impl Schemas {
             if all.contains_key(path) {
                 continue;
             }
-            let found: Option<wire::ToolDetail> = reader.find(&format!("/api/tools/{}", segment(path))).await?;
+            let found: Option<wire::ToolDetail> =
+                reader.find(&format!("/api/tools/{}", segment(path))).await?;
             all.insert(path.to_owned(), found.map_or(Value::Null, |tool| tool.input_schema));
         }
         Ok(Self(all))

@@ -99,7 +99,11 @@ mod tests {
     fn markup_is_text_and_what_hides_is_marked() {
         assert_eq!(text("<b>&\"x").into_string(), "&lt;b&gt;&amp;&quot;x");
         assert_eq!(text("a\u{202e}b").into_string(), "a<mark class=\"odd\">⟦U+202E⟧</mark>b");
-        assert_eq!(text("⟦U+202E⟧").into_string(), "<mark class=\"odd\">⟦U+27E6⟧</mark>U+202E⟧", "a forged mark is none");
+        assert_eq!(
+            text("⟦U+202E⟧").into_string(),
+            "<mark class=\"odd\">⟦U+27E6⟧</mark>U+202E⟧",
+            "a forged mark is none"
+        );
     }
 
     #[test]

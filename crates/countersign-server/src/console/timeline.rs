@@ -76,7 +76,9 @@ pub(super) fn listing(source: &str, line: Option<u32>, around: Option<usize>) ->
 
 /// The lanes. `now` ends what goes on.
 pub(super) fn lanes(journal: &[Event], now: Timestamp) -> Markup {
-    let (Some(first), lanes) = (journal.first().map(|event| event.at), lanes_of(journal)) else { return html! {} };
+    let (Some(first), lanes) = (journal.first().map(|event| event.at), lanes_of(journal)) else {
+        return html! {};
+    };
     let goes_on = lanes.iter().flat_map(|lane| &lane.bars).any(|bar| bar.to.is_none());
     let last = journal.last().map_or(first, |event| if goes_on { now.max(event.at) } else { event.at });
     let whole = first.until(last).max(Duration::from_millis(1));
@@ -100,7 +102,9 @@ pub(super) fn lanes(journal: &[Event], now: Timestamp) -> Markup {
 }
 
 fn place(bar: &Bar, first: Timestamp, last: Timestamp, whole: Duration) -> (u64, u64) {
-    let scaled = |at: Timestamp| u64::try_from(first.until(at).as_millis() * u128::from(WIDTH) / whole.as_millis()).unwrap_or(WIDTH);
+    let scaled = |at: Timestamp| {
+        u64::try_from(first.until(at).as_millis() * u128::from(WIDTH) / whole.as_millis()).unwrap_or(WIDTH)
+    };
     let (from, to) = (scaled(bar.from), scaled(bar.to.unwrap_or(last)));
     let width = to.saturating_sub(from).max(NARROWEST);
     (from.min(WIDTH - NARROWEST), width)

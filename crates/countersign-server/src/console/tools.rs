@@ -24,7 +24,8 @@ pub(super) struct Wanted {
 
 /// The list.
 pub(super) async fn list(reader: Reader, Params(wanted): Params<Wanted>) -> Result<Response, Trouble> {
-    let parameters = [("query", wanted.query.as_deref()), ("cursor", wanted.cursor.as_deref()), ("limit", Some(LISTED))];
+    let parameters =
+        [("query", wanted.query.as_deref()), ("cursor", wanted.cursor.as_deref()), ("limit", Some(LISTED))];
     let list: wire::List<wire::ToolDetail> = reader.get(&query("/api/tools", &parameters)).await?;
     let main = html! {
         div.heading { h1 { "Tools" } }

@@ -49,7 +49,8 @@ mod tests {
 
     #[test]
     fn a_span_is_told_in_the_units_people_use() {
-        let told: Vec<String> = [7, 1_250, 61_000, 3_660_000, 90_000_000].map(Duration::from_millis).map(span).into();
+        let told: Vec<String> =
+            [7, 1_250, 61_000, 3_660_000, 90_000_000].map(Duration::from_millis).map(span).into();
         assert_eq!(told, ["7 ms", "1.2 s", "1 min 1 s", "1 h 1 min", "1 d 1 h"]);
     }
 }

@@ -8,7 +8,7 @@ use axum::{Extension, Json};
 use countersign_core::digest::Digest;
 use countersign_core::ids::ExecutionId;
 use countersign_kernel::ports::ElicitationFilter;
-use countersign_kernel::{Answer, Caller, Decide, Target};
+use countersign_kernel::{Answer, Caller, Decide, GatewayError, Target};
 use countersign_sdk::Remember;
 use serde::Deserialize;
 use utoipa::IntoParams;
@@ -95,7 +95,10 @@ pub(super) async fn one(
 }
 
 /// Adds what people call those who ask.
-async fn named(shared: &Shared, items: &mut [wire::Elicitation]) -> Result<(), Refusal> {
+pub(super) async fn named(shared: &Shared, items: &mut [wire::Elicitation]) -> Result<(), GatewayError> {
+    if items.is_empty() {
+        return Ok(());
+    }
     let tokens = shared.gateway.tokens().await?;
     for item in items {
         let token = tokens.iter().find(|token| token.principal.id.as_str() == item.requester);

@@ -178,12 +178,14 @@ impl Reader {
             Some(id) => self.shared.gateway.elicitation(id).await?,
             None => None,
         };
+        let mut elicitation = elicitation.map(|row| wire::Elicitation::of(&row, &self.shared.links));
+        super::elicitation::named(&self.shared, elicitation.as_mut_slice()).await?;
         Ok(Some(wire::Happened {
             execution_id: execution.to_string(),
             at: entry.at.to_string(),
             status: row.status.into(),
             call: entry.call.map(|call| call.0),
-            elicitation: elicitation.map(|row| wire::Elicitation::of(&row, &self.shared.links)),
+            elicitation,
             elicitation_id: entry.elicitation.map(|id| id.to_string()),
         }))
     }

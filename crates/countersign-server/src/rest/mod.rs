@@ -32,8 +32,7 @@ use crate::shared::Shared;
 /// The routes.
 pub(crate) fn routes() -> Router<Arc<Shared>> {
     let (router, _) = described().split_for_parts();
-    router
-        .route("/openapi.json", get(openapi::document))
+    router.route("/openapi.json", get(openapi::document))
 }
 
 /// The routes that are described, with their description.

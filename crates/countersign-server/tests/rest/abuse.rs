@@ -281,7 +281,7 @@ async fn a12_who_has_no_role_gets_in_nowhere() {
             request = request.json(&body);
         }
         let answer = crate::answer::Answer::of(request.send().await.unwrap()).await;
-        answer.refused(403, "not_allowed");
+        answer.refused_as(crate::roles::is_page(path), 403, "not_allowed");
     }
 }
 

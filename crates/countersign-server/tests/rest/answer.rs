@@ -51,6 +51,15 @@ impl Answer {
         assert!(self.text.contains(&format!("<code>{code}</code>")), "{}", self.text);
     }
 
+    /// A refusal as a route's readers get it.
+    #[track_caller]
+    pub(crate) fn refused_as(&self, is_page: bool, status: u16, code: &str) {
+        match is_page {
+            true => self.turned_away(status, code),
+            false => drop(self.refused(status, code)),
+        }
+    }
+
     pub(crate) fn header(&self, name: &str) -> &str {
         self.headers.get(name).map_or("", |value| value.to_str().unwrap())
     }

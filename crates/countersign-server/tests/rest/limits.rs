@@ -57,12 +57,12 @@ async fn whoever_guesses_credentials_is_slowed_down_and_good_ones_still_work() {
 #[tokio::test]
 async fn guessing_cookies_is_guessing_credentials() {
     let house = House::with(|options| options.limits.failures_per_second = NonZeroU32::new(3).unwrap()).await;
-    let mut statuses = Vec::new();
+    let (mut statuses, port) = (Vec::new(), house.server.address().port());
     for n in 0..20 {
         let request = house.request(Who::Nobody, reqwest::Method::GET, "/api/whoami");
         statuses.push(
             request
-                .header("cookie", format!("countersign=tok_x.{n}.00"))
+                .header("cookie", format!("countersign-{port}=tok_x.{n}.00"))
                 .send()
                 .await
                 .unwrap()

@@ -136,7 +136,13 @@ async fn the_cookie_is_for_this_site_alone_and_out_of_scripts_reach() {
     let house = House::open().await;
     let answer = press(&house, &link(&house, Who::Approver).await).await;
     let cookie = answer.header("set-cookie");
-    for flag in [&format!("countersign-{}=", house.server.address().port()), "HttpOnly", "SameSite=Strict", "Path=/", "Max-Age="] {
+    for flag in [
+        &format!("countersign-{}=", house.server.address().port()),
+        "HttpOnly",
+        "SameSite=Strict",
+        "Path=/",
+        "Max-Age=",
+    ] {
         assert!(cookie.contains(flag), "{flag} in {cookie}");
     }
     assert!(!cookie.contains("Domain") && !cookie.contains("Secure"), "{cookie}");
@@ -244,7 +250,10 @@ async fn revoking_the_token_logs_its_browsers_out_at_once() {
     assert_eq!(house.delete(Who::Admin, &format!("/api/tokens/{id}")).await.status, 204);
     browser.get("/api/whoami").await.refused(401, "unauthenticated");
     browser.decides(&waiting.elicitation, Some(&csrf)).await.refused(401, "unauthenticated");
-    Browser::holding(&house, &press(&house, &unused).await).get("/api/whoami").await.refused(401, "unauthenticated");
+    Browser::holding(&house, &press(&house, &unused).await)
+        .get("/api/whoami")
+        .await
+        .refused(401, "unauthenticated");
     assert_eq!(house.open_questions().await.len(), 1);
 }
 

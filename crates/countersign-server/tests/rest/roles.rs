@@ -78,6 +78,12 @@ pub(crate) fn requests() -> Vec<(Method, &'static str, &'static [Who])> {
     all
 }
 
+/// Whether people read what a route answers: then a refusal is a page too.
+pub(crate) fn is_page(path: &str) -> bool {
+    let for_programs = ["/api", "/mcp", "/healthz", "/readyz", "/metrics", "/openapi.json", "/logout"];
+    !for_programs.iter().any(|start| path.starts_with(start))
+}
+
 /// An address that a route matches; there is nothing behind its ids.
 pub(crate) fn address(path: &str) -> String {
     let id = if path.contains("elicitation") {
@@ -88,7 +94,10 @@ pub(crate) fn address(path: &str) -> String {
         "exec"
     };
     let id = if path.contains("sessions") { "ses_nobodys".to_owned() } else { format!("{id}_{:032x}", 1) };
-    path.replace("{id}", &id).replace("{grant}", &format!("gra_{:032x}", 1)).replace("{path}", "lab.read").replace("{name}", "console.css")
+    path.replace("{id}", &id)
+        .replace("{grant}", &format!("gra_{:032x}", 1))
+        .replace("{path}", "lab.read")
+        .replace("{name}", "console.css")
 }
 
 /// A body that fits the route, so that only the role can be wrong.

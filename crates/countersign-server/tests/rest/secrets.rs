@@ -55,15 +55,9 @@ async fn a26_no_token_cookie_csrf_token_or_login_code_is_in_any_log_audit_error_
         .request(Who::Nobody, Method::POST, "/login")
         .header("content-type", "application/x-www-form-urlencoded");
     let logged_in = Answer::of(request.body(format!("code={code}")).send().await.unwrap()).await;
-    let cookie = logged_in
-        .header("set-cookie")
-        .split(';')
-        .next()
-        .unwrap()
-        .to_owned();
-    let with_cookie = |method: Method, path: &str| {
-        house.request(Who::Nobody, method, path).header("cookie", &cookie)
-    };
+    let cookie = logged_in.header("set-cookie").split(';').next().unwrap().to_owned();
+    let with_cookie =
+        |method: Method, path: &str| house.request(Who::Nobody, method, path).header("cookie", &cookie);
     let csrf = logged_in.text.split("data-csrf=\"").nth(1).unwrap().split('"').next().unwrap().to_owned();
 
     let mut said = everything_said(&house, &code).await;

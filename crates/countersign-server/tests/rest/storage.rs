@@ -6,7 +6,7 @@ use serde_json::json;
 
 use crate::answer::Answer;
 use crate::house::{House, Who};
-use crate::roles::{address, body, requests};
+use crate::roles::{address, body, is_page, requests};
 
 /// The next commit goes wrong.
 fn next(house: &House, fault: Fault) {
@@ -44,10 +44,7 @@ async fn a23_no_route_succeeds_on_a_dead_store() {
             request = request.json(&body);
         }
         let answer = Answer::of(request.send().await.unwrap()).await;
-        match path.starts_with("/api") {
-            true => drop(answer.refused(503, "unavailable")),
-            false => answer.turned_away(503, "unavailable"),
-        }
+        answer.refused_as(is_page(path), 503, "unavailable");
         assert!(!answer.text.contains("crashed"), "the cause is for the log: {}", answer.text);
     }
     assert_eq!(house.effects(), [""; 0]);

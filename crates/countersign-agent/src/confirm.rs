@@ -1,0 +1,182 @@
+//! Confirmation: who is asked before a tool runs, what they are shown, and what they say.
+//!
+//! The agent brings the mechanism, the program brings the person: a [`ConfirmationProvider`] is asked whenever a tool needs
+//! confirmation and answers when somebody decided. Ready-made ones are in [`providers`](crate::providers).
+//!
+//! Promise: a call that needs confirmation runs only on an explicit yes. A no, an error, a provider that is not there and time
+//! that ran out all mean that it does not run.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use countersign_core::canonical::Canonical;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use sha2::{Digest as _, Sha256};
+
+/// What the person is asked about.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ConfirmationRequest {
+    /// The model's id for the call.
+    pub tool_call_id: String,
+    /// The tool.
+    pub tool_name: String,
+    /// The arguments the tool will run with: checked, and as the hooks left them.
+    pub input: Value,
+    /// What the tool says about it; only where the tool asks from inside.
+    pub hint: Option<String>,
+    /// What the tool shows beside it; only where the tool asks from inside.
+    pub payload: Option<Value>,
+    /// In a durable conversation: the same key again is the same question, asked anew after a restart.
+    pub key: Option<String>,
+}
+
+/// What the person says.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Verdict {
+    /// Yes.
+    Approve,
+    /// No.
+    Reject {
+        /// Why, where they said so; the model is told.
+        reason: Option<String>,
+    },
+}
+
+impl Verdict {
+    /// No, and why.
+    pub fn reject(reason: impl Into<String>) -> Self {
+        Self::Reject { reason: Some(reason.into()) }
+    }
+}
+
+/// The seed's `true` and `false`.
+impl From<bool> for Verdict {
+    fn from(approved: bool) -> Self {
+        if approved { Self::Approve } else { Self::Reject { reason: None } }
+    }
+}
+
+/// Why a provider has no answer. The call fails with its text; it does not run.
+pub type ProviderError = Box<dyn std::error::Error + Send + Sync>;
+
+/// Asks somebody. Closures that take a request and return a future of a verdict are providers too.
+#[async_trait]
+pub trait ConfirmationProvider: Send + Sync + 'static {
+    /// Returns when it is decided. Dropping the future withdraws the question.
+    async fn confirm(&self, request: ConfirmationRequest) -> Result<Verdict, ProviderError>;
+}
+
+#[async_trait]
+impl ConfirmationProvider for Box<dyn ConfirmationProvider> {
+    async fn confirm(&self, request: ConfirmationRequest) -> Result<Verdict, ProviderError> {
+        (**self).confirm(request).await
+    }
+}
+
+#[async_trait]
+impl<F, Fut> ConfirmationProvider for F
+where
+    F: Fn(ConfirmationRequest) -> Fut + Send + Sync + 'static,
+    Fut: Future<Output = Result<Verdict, ProviderError>> + Send,
+{
+    async fn confirm(&self, request: ConfirmationRequest) -> Result<Verdict, ProviderError> {
+        self(request).await
+    }
+}
+
+/// The person said no to what a tool asked from inside. Propagate it to halt the tool.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("the confirmation was rejected{}", after(": ", reason.as_deref()))]
+pub struct ConfirmationRejected {
+    /// Why, where they said so.
+    pub reason: Option<String>,
+}
+
+/// Why a tool that asked from inside may not go on.
+#[derive(Debug, thiserror::Error)]
+pub enum ConfirmationError {
+    /// The person said no.
+    #[error(transparent)]
+    Rejected(#[from] ConfirmationRejected),
+    /// Nobody could be asked, or what they said could not be kept.
+    #[error("{0}")]
+    Failed(String),
+}
+
+/// How an agent asks: whom, and how long it waits.
+pub(crate) struct Asking {
+    pub(crate) provider: Option<std::sync::Arc<dyn ConfirmationProvider>>,
+    pub(crate) attendance: Attendance,
+    pub(crate) timeout: Option<Duration>,
+}
+
+/// Whether the program wants people asked at all.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Attendance {
+    /// What needs confirmation and cannot be asked about does not run.
+    Attended,
+    /// The program said, in so many words, that everything runs without confirmation.
+    Unattended,
+}
+
+/// Who can answer a question of this agent.
+pub(crate) enum Answerer<'a> {
+    Provider(&'a dyn ConfirmationProvider),
+    /// Nobody is to be asked: the program chose that.
+    Waived,
+    /// Nobody can be asked, and nobody chose that.
+    Missing,
+}
+
+impl Asking {
+    pub(crate) fn answerer(&self) -> Answerer<'_> {
+        match (&self.provider, self.attendance) {
+            (Some(provider), _) => Answerer::Provider(&**provider),
+            (None, Attendance::Unattended) => Answerer::Waived,
+            (None, Attendance::Attended) => Answerer::Missing,
+        }
+    }
+
+    /// Asks the provider; time that runs out is a no, a panic is an error.
+    pub(crate) async fn ask(
+        &self,
+        provider: &dyn ConfirmationProvider,
+        request: ConfirmationRequest,
+    ) -> Result<Verdict, String> {
+        use futures_util::FutureExt;
+        let asked = std::panic::AssertUnwindSafe(provider.confirm(request)).catch_unwind();
+        let answered = match self.timeout {
+            None => asked.await,
+            Some(limit) => match tokio::time::timeout(limit, asked).await {
+                Ok(answered) => answered,
+                Err(_) => return Ok(Verdict::reject(format!("nobody decided within {limit:?}"))),
+            },
+        };
+        match answered {
+            Ok(Ok(verdict)) => Ok(verdict),
+            Ok(Err(error)) => Err(error.to_string()),
+            Err(_) => Err("the confirmation provider panicked".to_owned()),
+        }
+    }
+}
+
+/// What a verdict was given for: a yes counts for nothing else.
+pub(crate) fn digest(request: &ConfirmationRequest) -> Result<String, String> {
+    let shown = serde_json::json!({
+        "tool": request.tool_name,
+        "input": request.input,
+        "hint": request.hint,
+        "payload": request.payload,
+    });
+    let canonical = Canonical::of(&shown).map_err(|e| e.to_string())?;
+    let hash = Sha256::digest(canonical.as_str().as_bytes());
+    Ok(hash.iter().map(|byte| format!("{byte:02x}")).collect())
+}
+
+/// What follows a text where there is something to say.
+pub(crate) fn after(separator: &str, said: Option<&str>) -> String {
+    said.filter(|said| !said.is_empty()).map(|said| format!("{separator}{said}")).unwrap_or_default()
+}

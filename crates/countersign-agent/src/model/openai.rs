@@ -1,0 +1,186 @@
+//! OpenAI-compatible chat completions, streamed.
+
+use async_trait::async_trait;
+use countersign_sdk::SecretString;
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+
+use crate::message::Message;
+use crate::model::http::{Endpoint, Retry};
+use crate::model::sse::{Events, read};
+use crate::model::{Model, ModelError, ModelRequest, TurnSoFar};
+use crate::tool::AgentTool;
+
+/// Where OpenAI's own service is.
+const OPENAI: &str = "https://api.openai.com/v1";
+/// What ends a stream.
+const DONE: &str = "[DONE]";
+
+/// A model behind the chat completions protocol, at OpenAI or anywhere that speaks it.
+pub struct OpenAiModel {
+    endpoint: Endpoint,
+    model: String,
+    options: Map<String, Value>,
+}
+
+impl OpenAiModel {
+    /// A model at OpenAI.
+    pub fn new(model: impl Into<String>, key: SecretString) -> Result<Self, ModelError> {
+        Self::at(OPENAI, model, key)
+    }
+
+    /// A model at another base URL, such as `http://127.0.0.1:11434/v1`.
+    pub fn at(base: &str, model: impl Into<String>, key: SecretString) -> Result<Self, ModelError> {
+        let url = format!("{}/chat/completions", base.trim_end_matches('/'));
+        let endpoint = Endpoint::new(url, key, "authorization")?;
+        Ok(Self { endpoint, model: model.into(), options: Map::new() })
+    }
+
+    /// How often a request is tried.
+    #[must_use]
+    pub fn retry(mut self, retry: Retry) -> Self {
+        self.endpoint.retry = retry;
+        self
+    }
+
+    /// A further field of the request, such as `temperature`.
+    #[must_use]
+    pub fn option(mut self, name: impl Into<String>, value: Value) -> Self {
+        self.options.insert(name.into(), value);
+        self
+    }
+
+    fn body(&self, request: ModelRequest<'_>) -> Value {
+        let mut body = self.options.clone();
+        body.insert("model".into(), json!(self.model));
+        body.insert("stream".into(), json!(true));
+        let system = (!request.instructions.is_empty())
+            .then(|| json!({ "role": "system", "content": request.instructions }));
+        let messages = system.into_iter().chain(request.messages.iter().map(message));
+        body.insert("messages".into(), messages.collect());
+        if !request.tools.is_empty() {
+            body.insert("tools".into(), request.tools.iter().map(tool).collect());
+        }
+        Value::Object(body)
+    }
+}
+
+#[async_trait]
+impl Model for OpenAiModel {
+    async fn turn(&self, request: ModelRequest<'_>, turn: &mut TurnSoFar) -> Result<(), ModelError> {
+        let response = self.endpoint.ask("Bearer ", &self.body(request)).await?;
+        read_turn(Events::of(response), turn).await
+    }
+}
+
+pub(super) async fn read_turn(mut events: Events, turn: &mut TurnSoFar) -> Result<(), ModelError> {
+    let mut finished = false;
+    while let Some(data) = events.next().await? {
+        if data.trim() == DONE {
+            finished = true;
+            break;
+        }
+        finished |= take(read(&data)?, turn)?;
+    }
+    // Some servers leave out the last line; a reason to finish says as much.
+    if finished { Ok(()) } else { Err(ModelError::Truncated) }
+}
+
+#[derive(Deserialize)]
+struct Chunk {
+    #[serde(default)]
+    choices: Vec<Choice>,
+    error: Option<Reported>,
+}
+
+#[derive(Deserialize)]
+struct Choice {
+    #[serde(default)]
+    delta: Delta,
+    finish_reason: Option<String>,
+}
+
+#[derive(Deserialize, Default)]
+struct Delta {
+    content: Option<String>,
+    refusal: Option<String>,
+    tool_calls: Option<Vec<CallDelta>>,
+}
+
+#[derive(Deserialize)]
+struct CallDelta {
+    index: Option<u64>,
+    id: Option<String>,
+    #[serde(default)]
+    function: FunctionDelta,
+}
+
+#[derive(Deserialize, Default)]
+struct FunctionDelta {
+    name: Option<String>,
+    arguments: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct Reported {
+    #[serde(rename = "type")]
+    kind: Option<String>,
+    message: Option<String>,
+}
+
+/// Takes one chunk in; true where it says why the turn is finished.
+fn take(chunk: Chunk, turn: &mut TurnSoFar) -> Result<bool, ModelError> {
+    if let Some(Reported { kind, message }) = chunk.error {
+        let kind = kind.unwrap_or_else(|| "an error".to_owned());
+        return Err(ModelError::Reported { kind, message: message.unwrap_or_default() });
+    }
+    let Some(choice) = chunk.choices.into_iter().next() else { return Ok(false) };
+    for text in [choice.delta.content, choice.delta.refusal].into_iter().flatten() {
+        turn.text(&text)?;
+    }
+    for (position, call) in (0..).zip(choice.delta.tool_calls.into_iter().flatten()) {
+        let slot = call.index.unwrap_or(position);
+        if !turn.has_call(slot) {
+            let name = call.function.name.as_deref().unwrap_or_default();
+            turn.call_started(slot, call.id.as_deref().unwrap_or_default(), name)?;
+        }
+        turn.call_delta(slot, call.function.arguments.as_deref().unwrap_or_default())?;
+    }
+    if choice.finish_reason.as_deref() == Some("length") {
+        turn.warn("the model's turn was cut off at its limit of tokens");
+    }
+    Ok(choice.finish_reason.is_some())
+}
+
+fn message(message: &Message) -> Value {
+    match message {
+        Message::User { text } => json!({ "role": "user", "content": text }),
+        Message::Assistant { text, calls } if calls.is_empty() => {
+            json!({ "role": "assistant", "content": text })
+        }
+        Message::Assistant { text, calls } => {
+            let content = if text.is_empty() { Value::Null } else { json!(text) };
+            let calls: Vec<Value> = calls
+                .iter()
+                .map(|call| {
+                    json!({
+                        "id": call.id,
+                        "type": "function",
+                        "function": { "name": call.name, "arguments": call.input },
+                    })
+                })
+                .collect();
+            json!({ "role": "assistant", "content": content, "tool_calls": calls })
+        }
+        Message::Tool(result) => {
+            json!({ "role": "tool", "tool_call_id": result.call_id, "content": result.content })
+        }
+    }
+}
+
+fn tool(tool: &AgentTool) -> Value {
+    json!({
+        "type": "function",
+        "function": { "name": tool.name(), "description": tool.description(), "parameters": tool.schema() },
+    })
+}

@@ -1,0 +1,266 @@
+//! An agent beside a gateway: its catalog as a toolset, and its people as the agent's.
+
+use std::sync::Arc;
+
+use countersign_agent::providers::{CONFIRM_PATH, GatewayConfirmation};
+use countersign_agent::toolset::GatewayToolset;
+use countersign_agent::{Agent, AgentError, AgentEvent, DurableSession, FileJournal, Verdict};
+use countersign_core::canonical::Verbatim;
+use countersign_core::event::Settlement;
+use countersign_core::ids::CallNo;
+use countersign_kernel::{Answer, Decide, Gateway, Target};
+use countersign_testkit::ledger::CrashAt;
+use countersign_testkit::world::{InTests, World, agent, ann, session, yes};
+use futures_util::StreamExt;
+use serde_json::json;
+
+use crate::disk::{Disk, Rehearsed};
+use crate::shop::{SOON, Shop, calling, deleting, only_result, with};
+
+async fn gateway_of(world: &World) -> Gateway {
+    let builder = world.builder(Arc::new(world.disk.clone())).plugin(GatewayConfirmation::plugin());
+    world.start_with(builder).await
+}
+
+/// Waits for the one open question and answers it.
+async fn ann_answers(gateway: &Gateway, answer: Answer, comment: Option<&str>) -> serde_json::Value {
+    let asked = tokio::time::timeout(SOON, async {
+        loop {
+            if let Some(row) = gateway.open().await.pop() {
+                return row;
+            }
+            tokio::time::sleep(std::time::Duration::from_millis(1)).await;
+        }
+    });
+    let row = asked.await.expect("a question comes");
+    let target = Target::Elicitation(row.elicitation.id);
+    let comment = comment.map(str::to_owned);
+    gateway.decide(Decide { target, by: ann(), channel: "test".into(), answer, comment }).await.unwrap();
+    json!({ "tool": row.elicitation.tool.as_str(), "message": row.elicitation.message, "args": row.elicitation.args.to_value() })
+}
+
+#[tokio::test]
+async fn a_gateways_tools_are_gated_by_the_gateway_and_the_provider_is_not_asked_as_well() {
+    let (world, shop) = (World::new(1), Shop::default());
+    let gateway = gateway_of(&world).await;
+    let tools = GatewayToolset::new(&gateway, &agent(), &session());
+    let model = calling("lab__destroy", &json!({ "what": "logs" }));
+    let agent = with(&model).toolset(tools).confirmation(shop.nobody_answers()).build().unwrap();
+    let mut stream = agent.chat_stream("Go");
+    let (mut announced, mut reply) = (None, None);
+    while let Some(event) = stream.next().await {
+        match event {
+            AgentEvent::ConfirmationRequired(request) => {
+                announced = request.hint;
+                ann_answers(&gateway, yes(), None).await;
+            }
+            AgentEvent::Complete(end) => reply = Some(end),
+            _ => {}
+        }
+    }
+    assert_eq!(announced.as_deref(), Some("Permanently destroy \"logs\"? This cannot be undone."));
+    assert_eq!(only_result(&reply.unwrap()), ("{\"done\":true}".into(), false));
+    assert_eq!((world.ledger.effects().len(), shop.asked().len()), (1, 0));
+}
+
+#[tokio::test]
+async fn a_gateways_tools_need_no_provider_to_build_and_a_denial_there_is_told_to_the_model() {
+    let world = World::new(2);
+    let gateway = gateway_of(&world).await;
+    let tools = GatewayToolset::new(&gateway, &agent(), &session());
+    let model = calling("lab__destroy", &json!({ "what": "logs" }));
+    let agent = with(&model).toolset(tools).build().unwrap();
+    let chat = tokio::spawn(async move { agent.chat("Go").await });
+    ann_answers(&gateway, Answer::Deny, Some("not these")).await;
+    let (told, is_error) = only_result(&chat.await.unwrap().unwrap());
+    assert!(is_error && told.starts_with("Tool call requires confirmation — rejected by user: "), "{told}");
+    assert!(told.ends_with("Reason: not these"), "{told}");
+    assert_eq!(world.ledger.effects().len(), 0);
+}
+
+#[tokio::test]
+async fn a_call_goes_on_in_the_gateway_after_its_agent_is_gone() {
+    let world = World::new(3);
+    let gateway = gateway_of(&world).await;
+    let tools = GatewayToolset::new(&gateway, &agent(), &session());
+    let agent = with(&calling("lab__destroy", &json!({ "what": "logs" }))).toolset(tools).build().unwrap();
+    let mut stream = agent.chat_stream("Go");
+    while let Some(event) = stream.next().await {
+        if matches!(event, AgentEvent::ConfirmationRequired(_)) {
+            break;
+        }
+    }
+    drop(stream);
+    ann_answers(&gateway, yes(), None).await;
+    crate::shop::until("it took effect", || world.ledger.effects().len() == 1).await;
+}
+
+#[tokio::test]
+async fn a_local_tool_is_confirmed_in_the_gateways_inbox_bound_to_what_is_shown() {
+    let (world, shop) = (World::new(4), Shop::default());
+    let gateway = gateway_of(&world).await;
+    for (answer, ran) in [(Answer::Deny, 0), (yes(), 1)] {
+        let provider = GatewayConfirmation::new(&gateway, &agent(), &session()).unwrap();
+        let agent = with(&deleting()).tool(shop.delete()).confirmation(provider).build().unwrap();
+        let chat = tokio::spawn(async move { agent.chat("Go").await });
+        let shown = ann_answers(&gateway, answer, Some("because")).await;
+        assert_eq!(shown["tool"], CONFIRM_PATH);
+        assert_eq!(shown["message"], "Let the agent run its tool \"delete_records\"?");
+        assert_eq!(shown["args"]["input"], json!({ "table": "logs", "rows": "all" }));
+        let (told, is_error) = only_result(&chat.await.unwrap().unwrap());
+        assert_eq!((shop.ran().len(), is_error), (ran, ran == 0), "{told}");
+        assert!(ran == 1 || told.ends_with("Reason: because"), "{told}");
+    }
+    let audit = gateway.audit(0, 1_000).await.unwrap();
+    assert!(audit.iter().any(|record| format!("{record:?}").contains(CONFIRM_PATH)), "it is audited");
+}
+
+#[tokio::test]
+async fn a_yes_in_the_inbox_counts_for_one_call_only() {
+    let (world, shop) = (World::new(5), Shop::default());
+    let gateway = gateway_of(&world).await;
+    for _ in 0..2 {
+        let provider = GatewayConfirmation::new(&gateway, &agent(), &session()).unwrap();
+        let agent = with(&deleting()).tool(shop.delete()).confirmation(provider).build().unwrap();
+        let chat = tokio::spawn(async move { agent.chat("Go").await });
+        ann_answers(&gateway, yes(), None).await;
+        chat.await.unwrap().unwrap();
+    }
+    assert_eq!(shop.ran().len(), 2, "each was asked about: the second chat waited for Ann as well");
+}
+
+#[tokio::test]
+async fn a_question_whose_chat_is_gone_is_withdrawn_from_the_inbox() {
+    let (world, shop) = (World::new(6), Shop::default());
+    let gateway = gateway_of(&world).await;
+    let provider = GatewayConfirmation::new(&gateway, &agent(), &session()).unwrap();
+    let agent = with(&deleting()).tool(shop.delete()).confirmation(provider).build().unwrap();
+    let stream = agent.chat_stream("Go");
+    let soon = |n: usize| {
+        let gateway = gateway.clone();
+        tokio::time::timeout(SOON, async move {
+            while gateway.open().await.len() != n {
+                tokio::time::sleep(std::time::Duration::from_millis(1)).await;
+            }
+        })
+    };
+    soon(1).await.expect("it is asked");
+    drop(stream);
+    soon(0).await.expect("it is withdrawn");
+    assert_eq!(shop.ran().len(), 0);
+}
+
+#[tokio::test]
+async fn a_gateway_without_the_plugin_is_refused_with_what_to_do() {
+    let world = World::new(7);
+    let gateway = world.start().await;
+    let error = GatewayConfirmation::new(&gateway, &agent(), &session()).err().unwrap();
+    assert!(error.to_string().contains(".plugin(GatewayConfirmation::plugin())"), "{error}");
+}
+
+#[tokio::test]
+async fn a_durable_chat_finds_its_question_and_its_answer_in_the_gateway_after_a_restart() {
+    let (world, shop) = (World::new(8), Shop::default());
+    let gateway = gateway_of(&world).await;
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("chat");
+    let build = |model| {
+        let provider = GatewayConfirmation::new(&gateway, &agent(), &session()).unwrap();
+        with(&model).tool(shop.delete()).confirmation(provider).build().unwrap()
+    };
+    let begin = async || DurableSession::begin(FileJournal::open(&path).unwrap(), "c-1", "Go").await.unwrap();
+    let first = build(deleting());
+    let session = begin().await;
+    let running = tokio::spawn(async move { first.run_durable(session).await });
+    let question = tokio::time::timeout(SOON, async {
+        while gateway.open().await.is_empty() {
+            tokio::time::sleep(std::time::Duration::from_millis(1)).await;
+        }
+        gateway.open().await
+    });
+    let question = question.await.expect("it is asked");
+    running.abort();
+    let _ = running.await;
+    // The question stays; the answer comes while nobody runs.
+    ann_answers(&gateway, yes(), None).await;
+    let second =
+        build(countersign_agent::model::ScriptedModel::new([countersign_agent::model::ScriptedTurn::says(
+            "Done.",
+        )]));
+    let reply = second.run_durable(begin().await).await.unwrap();
+    assert_eq!((reply.text.as_str(), shop.ran().len(), question.len()), ("Done.", 1, 1));
+    assert_eq!(gateway.open().await.len(), 0, "nobody was asked again");
+}
+
+#[tokio::test]
+async fn a_durable_chat_calls_the_gateway_with_a_key_so_that_a_restart_calls_nothing_twice() {
+    let world = World::new(9);
+    let gateway = gateway_of(&world).await;
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("chat");
+    let build = |model| {
+        let tools = GatewayToolset::new(&gateway, &agent(), &session());
+        with(&model).toolset(tools).build().unwrap()
+    };
+    let begin = async || DurableSession::begin(FileJournal::open(&path).unwrap(), "c-1", "Go").await.unwrap();
+    let first = build(calling("lab__destroy_each", &json!({ "what": "logs" })));
+    let session = begin().await;
+    let running = tokio::spawn(async move { first.run_durable(session).await });
+    let waited = tokio::time::timeout(SOON, async {
+        while gateway.open().await.is_empty() {
+            tokio::time::sleep(std::time::Duration::from_millis(1)).await;
+        }
+    });
+    waited.await.expect("it is asked");
+    running.abort();
+    let _ = running.await;
+    ann_answers(&gateway, yes(), None).await;
+    crate::shop::until("it took effect without its agent", || world.ledger.effects().len() == 1).await;
+    let second =
+        build(countersign_agent::model::ScriptedModel::new([countersign_agent::model::ScriptedTurn::says(
+            "Done.",
+        )]));
+    let reply = second.run_durable(begin().await).await.unwrap();
+    assert_eq!(only_result(&reply), ("{\"done\":true}".into(), false));
+    assert_eq!(world.ledger.effects().len(), 1);
+}
+
+#[tokio::test]
+async fn confirming_a_gateways_tools_at_the_agent_too_is_possible_where_it_is_asked_for() {
+    use countersign_agent::Toolset;
+    let (world, shop) = (World::new(10), Shop::default());
+    let gateway = gateway_of(&world).await;
+    let tools = GatewayToolset::new(&gateway, &agent(), &session()).with_confirmation();
+    let no = shop.somebody(Verdict::Reject { reason: None });
+    let model = calling("lab__read", &json!({ "what": "x" }));
+    let agent = with(&model).toolset(tools).confirmation(no).build().unwrap();
+    agent.chat("Go").await.unwrap();
+    assert_eq!(shop.asked().len(), 1);
+}
+
+#[test]
+fn a_call_that_is_in_doubt_in_the_gateway_stops_a_durable_chat_until_it_is_settled_there() {
+    let (world, disk) = (World::new(11), Disk::default());
+    let model = Rehearsed::new(vec![vec![("a", "lab__destroy", json!({ "what": "logs" }))]]);
+    let build = |gateway: &Gateway| {
+        let tools = GatewayToolset::new(gateway, &agent(), &session());
+        Agent::builder().model(model.clone()).toolset(tools).build().unwrap()
+    };
+    world.ledger.crash_at(CrashAt::AfterEffect(0));
+    world.life(async |gateway| {
+        let (agent, session) = (build(&gateway), disk.session().await);
+        tokio::spawn(async move { agent.run_durable(session).await });
+        ann_answers(&gateway, yes(), None).await;
+        world.ledger.crashed().await;
+    });
+    let reply = world.life(async |gateway| {
+        let error = build(&gateway).run_durable(disk.session().await).await.unwrap_err();
+        let AgentError::InDoubt { execution: Some(execution), .. } = &error else { panic!("{error}") };
+        assert!(error.to_string().contains(execution), "{error}");
+        let done = Settlement::Done { value: Verbatim::of(&json!({ "done": true })).unwrap() };
+        gateway.settle(execution.parse().unwrap(), CallNo(0), done, &ann()).await.unwrap();
+        build(&gateway).run_durable(disk.session().await).await.unwrap()
+    });
+    assert_eq!(only_result(&reply), ("{\"done\":true}".into(), false));
+    assert_eq!((world.ledger.effects().len(), model.asked()), (1, vec![0, 1]));
+}

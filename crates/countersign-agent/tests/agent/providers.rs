@@ -1,0 +1,145 @@
+//! The terminal and the channel.
+
+use std::io::Write;
+use std::sync::{Arc, Mutex};
+
+use countersign_agent::providers::{ChannelConfirmation, NotPending, TerminalConfirmation, prompt};
+use countersign_agent::{ConfirmationProvider, ConfirmationRequest, Verdict};
+use serde_json::{Value, json};
+use tokio::sync::mpsc;
+
+use crate::shop::{Shop, deleting, only_result, until, with};
+
+/// What was printed.
+#[derive(Clone, Default)]
+struct Screen(Arc<Mutex<Vec<u8>>>);
+
+impl Write for Screen {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.lock().unwrap().extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Screen {
+    fn text(&self) -> String {
+        String::from_utf8(self.0.lock().unwrap().clone()).unwrap()
+    }
+}
+
+fn request(input: Value) -> ConfirmationRequest {
+    ConfirmationRequest {
+        tool_call_id: "call-1".into(),
+        tool_name: "delete_records".into(),
+        input,
+        hint: None,
+        payload: None,
+        key: None,
+    }
+}
+
+/// What is decided when the person types this after the question.
+async fn typed(line: Option<&str>) -> Verdict {
+    let (keyboard, lines) = mpsc::channel(8);
+    let screen = Screen::default();
+    let terminal = TerminalConfirmation::on(lines, screen.clone());
+    // Typed too early: it must not count.
+    keyboard.send("y".to_owned()).await.unwrap();
+    let asked = tokio::spawn(async move { terminal.confirm(request(json!({ "table": "logs" }))).await });
+    until("the question is shown", || screen.text().contains("Run it?")).await;
+    match line {
+        Some(line) => keyboard.send(line.to_owned()).await.unwrap(),
+        None => drop(keyboard),
+    }
+    asked.await.unwrap().unwrap()
+}
+
+#[tokio::test]
+async fn at_the_terminal_only_an_explicit_yes_after_the_question_approves() {
+    for yes in ["y", "yes", " Y "] {
+        assert_eq!(typed(Some(yes)).await, Verdict::Approve, "{yes:?}");
+    }
+    for no in ["", "n", "no", "x", "yess", "y please", "ok"] {
+        assert_eq!(typed(Some(no)).await, Verdict::Reject { reason: None }, "{no:?}");
+    }
+    assert_eq!(typed(Some("n they are needed")).await, Verdict::reject("they are needed"));
+    assert_eq!(typed(None).await, Verdict::reject("the input ended"));
+}
+
+#[test]
+fn at_the_terminal_nothing_that_is_shown_steers_it_and_nothing_is_left_out() {
+    let long = "x".repeat(100_000);
+    let shown = prompt(&ConfirmationRequest {
+        hint: Some("fine\u{1b}[2K\u{202e}evil".into()),
+        payload: Some(json!({ "rows": 3 })),
+        ..request(json!({ "table": format!("logs\u{1b}[1A{long}") }))
+    });
+    assert!(!shown.contains('\u{1b}') && !shown.contains('\u{202e}'), "{shown:.200}");
+    assert!(shown.contains(&long), "the whole input is shown");
+    assert!(shown.contains("The tool says: fine⟦U+001B⟧[2K⟦U+202E⟧evil"), "{}", &shown[100_100..]);
+}
+
+#[tokio::test]
+async fn two_questions_at_the_terminal_never_mix() {
+    let (keyboard, lines) = mpsc::channel(8);
+    let screen = Screen::default();
+    let terminal = Arc::new(TerminalConfirmation::on(lines, screen.clone()));
+    let ask = |table: &'static str| {
+        let terminal = Arc::clone(&terminal);
+        tokio::spawn(async move { terminal.confirm(request(json!({ "table": table }))).await.unwrap() })
+    };
+    let first = ask("a");
+    until("the first is shown", || screen.text().contains("Run it?")).await;
+    let second = ask("b");
+    tokio::task::yield_now().await;
+    assert!(!screen.text().contains("\"b\""), "the second waits for the first");
+    keyboard.send("y".to_owned()).await.unwrap();
+    assert_eq!(first.await.unwrap(), Verdict::Approve);
+    until("the second is shown", || screen.text().contains("\"b\"")).await;
+    keyboard.send("n".to_owned()).await.unwrap();
+    assert_eq!(second.await.unwrap(), Verdict::Reject { reason: None });
+}
+
+#[tokio::test]
+async fn the_channel_shows_each_request_once_and_takes_one_answer() {
+    let shop = Shop::default();
+    let (provider, confirmations) = ChannelConfirmation::new();
+    let agent = with(&deleting()).tool(shop.delete()).confirmation(provider).build().unwrap();
+    let chat = tokio::spawn(async move { agent.chat("Go").await });
+    let shown = confirmations.next().await;
+    assert_eq!(shown.tool_call_id, "call-1");
+    confirmations.respond("call-1", Verdict::reject("no")).await.unwrap();
+    assert_eq!(confirmations.respond("call-1", Verdict::Approve).await, Err(NotPending("call-1".into())));
+    assert!(only_result(&chat.await.unwrap().unwrap()).1);
+    assert_eq!(shop.ran().len(), 0);
+}
+
+#[tokio::test]
+async fn an_answer_that_is_faster_than_its_question_is_not_lost() {
+    let (provider, confirmations) = ChannelConfirmation::new();
+    let answer = confirmations.respond("call-1", Verdict::Approve);
+    let question = async {
+        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+        provider.confirm(request(json!({}))).await
+    };
+    let (answered, verdict) = tokio::join!(answer, question);
+    assert_eq!((answered, verdict.unwrap()), (Ok(()), Verdict::Approve));
+}
+
+#[tokio::test]
+async fn a_channel_whose_reader_is_gone_approves_nothing() {
+    let shop = Shop::default();
+    let (provider, confirmations) = ChannelConfirmation::new();
+    let agent = with(&deleting()).tool(shop.delete()).confirmation(provider).build().unwrap();
+    let asking = agent.clone();
+    let chat = tokio::spawn(async move { asking.chat("Go").await });
+    until("it asks", || confirmations.pending().len() == 1).await;
+    drop(confirmations);
+    let told = only_result(&chat.await.unwrap().unwrap());
+    assert_eq!(told, ("Confirmation error: nobody is left to answer".into(), true));
+    assert_eq!(shop.ran().len(), 0);
+}
