@@ -372,6 +372,8 @@ const listen = () => {
   if (after === undefined) return;
   // The browser comes back by itself, with the id of the last event it saw.
   const events = new EventSource(`/api/events?after=${after}`);
+  // A browser keeps pages that were left, and their streams; six of those, and the next page waits a minute for a connection.
+  addEventListener("pagehide", () => events.close());
   const counted = new Set();
   events.onopen = () => ($("#offline").hidden = true);
   events.onerror = () => {
@@ -486,6 +488,9 @@ document.addEventListener("click", async (event) => {
 });
 
 // ---- Beginning
+
+// A page that comes back from the browser's cache shows what was, and hears of nothing.
+addEventListener("pageshow", (event) => event.persisted && location.reload());
 
 if (page === "welcome") {
   store.set("csrf", $("#pass").dataset.csrf);

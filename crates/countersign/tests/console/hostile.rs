@@ -6,6 +6,7 @@ use crate::browser::Browser;
 use crate::desk::Who;
 use crate::house::House;
 use crate::lab::DISGUISE;
+use crate::program::Program;
 
 /// What agents write, and what a person reads.
 const CORPUS: [(&str, &str); 17] = [
@@ -76,32 +77,41 @@ async fn hostile_text_is_shown_as_the_letters_it_is_on_every_page() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_hostile_script_and_a_hostile_tool_are_shown_as_the_letters_they_are() {
+async fn a_hostile_tool_is_shown_as_the_letters_it_is() {
     let house = House::open().await;
     let browser = Browser::logged_in(&house.desk, Who::Admin).await;
+    let waiting = house.desk.asks("lab.disguised", json!({ "what": "x" })).await;
+    let (letters, _) = DISGUISE.split_once('\u{202e}').unwrap();
+    let shown = format!("{letters}⟦U+202E⟧");
+    for page in [
+        waiting.page(),
+        "/tools/lab.disguised".to_owned(),
+        "/tools?query=%3Cimg%20class%3Dplanted%3E".to_owned(),
+        "/tools".to_owned(),
+    ] {
+        browser.go(&house.desk, &page).await;
+        assert_eq!(browser.value(HARM).await, json!([]), "{page}");
+        assert!(page.contains("query=") || browser.text("main").await.contains(&shown), "{page}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_hostile_script_and_what_it_logs_are_shown_as_the_letters_they_are() {
+    let program = Program::start().await;
+    let browser = Browser::logged_in(&program.desk, Who::Admin).await;
     let lines: String = CORPUS.iter().map(|(raw, _)| format!("console.log({});\n", json!(raw))).collect();
     let script = format!(
-        "{lines}// <img class=planted src=x>\nreturn await tools.lab.disguised({{ what: '<b class=planted>' }});"
+        "{lines}// <img class=planted src=x>\nreturn await tools.bank.pay({{ to: '<b class=planted>', amount: 1 }});"
     );
-    let waiting = house.desk.runs(&script).await;
-    browser.read(&house.desk, &waiting).await;
+    let waiting = program.desk.runs(&script).await;
+    browser.read(&program.desk, &waiting).await;
     let shown = browser.text("#request").await;
-    assert!(
-        shown.contains("// <img class=planted src=x>") && shown.contains("<b class=planted>Read only.</b>"),
-        "{shown}"
-    );
+    assert!(shown.contains("// <img class=planted src=x>") && shown.contains("<b class=planted>"), "{shown}");
     assert_eq!(browser.value(HARM).await, json!([]));
     browser.press("a").await;
-    assert_eq!(house.desk.end_of(&waiting).await["status"], "succeeded");
-    browser.go(&house.desk, &waiting.execution_page()).await;
+    assert_eq!(program.desk.end_of(&waiting).await["status"], "succeeded");
+    browser.go(&program.desk, &waiting.execution_page()).await;
     shows_the_corpus(&browser, ".logs").await;
-    for page in ["/tools", "/tools/lab.disguised", "/tools?query=%3Cimg%20class%3Dplanted%3E"] {
-        browser.go(&house.desk, page).await;
-        assert_eq!(browser.value(HARM).await, json!([]), "{page}");
-    }
-    browser.go(&house.desk, "/tools/lab.disguised").await;
-    let (letters, _) = DISGUISE.split_once('\u{202e}').unwrap();
-    assert!(browser.text("main").await.contains(&format!("{letters}⟦U+202E⟧")));
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use countersign_kernel::ports::Store;
 use countersign_kernel::{Gateway, Settings};
-use countersign_sandbox::{InProcessHost, Limits};
 use countersign_sdk::{ExposeSecret as _, Role};
 use countersign_server::{Links, Options, Server};
 use countersign_store::SqliteStore;
@@ -39,13 +38,7 @@ impl House {
     async fn with(settings: Settings) -> Self {
         let (folder, ran) = (tempfile::tempdir().unwrap(), Ran::default());
         let store: Arc<dyn Store> = Arc::new(SqliteStore::open(folder.path()).unwrap());
-        let gateway = Gateway::on(store)
-            .settings(settings)
-            .plugin(lab::plugin(&ran))
-            .scripts(InProcessHost::new(Limits::default()))
-            .start()
-            .await
-            .unwrap();
+        let gateway = Gateway::on(store).settings(settings).plugin(lab::plugin(&ran)).start().await.unwrap();
         let secret = async |name: &str, role| {
             let minted = gateway.create_token(name, role, None).await.unwrap();
             minted.secret.expose_secret().to_owned()

@@ -1,9 +1,12 @@
-//! A server that dies under an open page.
+//! Pages that are left, and a server that dies under an open one.
+
+use std::time::Instant;
 
 use serde_json::json;
 
 use crate::browser::Browser;
-use crate::desk::Who;
+use crate::desk::{PATIENCE, Who};
+use crate::house::House;
 use crate::program::Program;
 
 #[tokio::test(flavor = "multi_thread")]
@@ -42,4 +45,27 @@ async fn an_open_page_outlives_a_server_that_is_killed_and_nothing_is_lost() {
     assert_eq!(program.desk.end_of(&seen).await["status"], "succeeded", "the login outlives the server too");
     let ledger = program.desk.call("bank.ledger", json!({})).await;
     assert_eq!(ledger["value"]["transfers"].as_array().unwrap().len(), 1, "{ledger}");
+}
+
+/// A browser gives a host six connections, and keeps for a minute what pages that were left still listen to.
+#[tokio::test(flavor = "multi_thread")]
+async fn pages_that_were_left_keep_no_connection_from_the_next_and_come_back_fresh() {
+    let house = House::open().await;
+    let browser = Browser::logged_in(&house.desk, Who::Admin).await;
+    let begun = Instant::now();
+    for _ in 0..3 {
+        for page in ["/executions", "/tools", "/sessions", "/audit"] {
+            browser.click(&format!("nav a[href='{page}']")).await;
+            browser.until("it is there", &format!("location.pathname === '{page}'")).await;
+        }
+    }
+    assert!(begun.elapsed() < PATIENCE, "twelve pages took {:?}", begun.elapsed());
+    browser.go(&house.desk, "/").await;
+    browser.click("nav a[href='/tools']").await;
+    browser.until("it was left", "location.pathname === '/tools'").await;
+    let waiting = house.desk.asks("lab.take", json!({})).await;
+    browser.run("history.back()", Vec::new()).await;
+    browser
+        .until("what came meanwhile is there", &format!("document.querySelector('{}')", waiting.card()))
+        .await;
 }
