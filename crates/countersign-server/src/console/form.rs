@@ -225,7 +225,7 @@ mod tests {
     #[test]
     fn a_schema_cannot_bring_markup() {
         let page = page(
-            json!({ "a": { "type": "string", "title": "<script>", "description": "\"><img>", "pattern": "\"x" } }),
+            &json!({ "a": { "type": "string", "title": "<script>", "description": "\"><img>", "pattern": "\"x" } }),
         );
         assert!(
             !page.contains("<script>") && !page.contains("<img>") && page.contains("pattern=\"&quot;x\""),
