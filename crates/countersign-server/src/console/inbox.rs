@@ -16,7 +16,7 @@ use crate::rest::body::Params;
 use crate::wire;
 
 /// How many cards come at once; the script asks for more as they are reached.
-const CARDS: &str = "50";
+const CARDS: &str = "25";
 /// The most cards that are asked for by name.
 const MOST_NAMED: usize = 50;
 

@@ -340,6 +340,7 @@ fn is_true(value: &Value) -> bool {
     match value {
         Value::Null => false,
         Value::Bool(is) => *is,
+        Value::String(text) => !text.is_empty(),
         _ => true,
     }
 }
