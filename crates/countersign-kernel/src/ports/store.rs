@@ -22,7 +22,8 @@ pub trait Store: Send + Sync + 'static {
     async fn commit(&self, write: Write) -> Result<Committed, StoreError>;
 
     /// Queues a change of which nothing depends: records of reads. It becomes durable with one of the next commits; a
-    /// crash may lose it. It is refused, never dropped, where the queue is full or an earlier write failed.
+    /// crash may lose it. Whoever reads after it finds it. It is refused, never dropped, where the queue is full or an
+    /// earlier write failed.
     fn commit_soon(&self, write: Write) -> Result<(), StoreError>;
 
     /// A whole journal, in order; empty where there is no such execution.

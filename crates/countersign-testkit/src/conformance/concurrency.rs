@@ -3,7 +3,6 @@
 #![expect(clippy::unwrap_used, reason = "a store that fails here fails the test")]
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use countersign_core::audit::verify;
 use countersign_core::digest::Digest;
@@ -120,7 +119,7 @@ pub async fn an_answered_change_is_seen_by_every_later_read(store: Arc<dyn Store
     others.await.unwrap();
 }
 
-/// And without a later commit it is seen eventually.
+/// In the order in which they were made.
 pub async fn what_is_committed_soon_is_seen_before_what_is_committed_after_it(store: Arc<dyn Store>) {
     for _ in 0..20 {
         let (soon, after) = (Subject::new(), Subject::new());
@@ -132,15 +131,30 @@ pub async fn what_is_committed_soon_is_seen_before_what_is_committed_after_it(st
         let record = records.iter().find(|record| record.entry.contains(&soon.id.to_string())).unwrap();
         assert!(record.seq < seq);
     }
-    let alone = Subject::new();
-    store.commit_soon(alone.start()).unwrap();
-    for _ in 0..1_000 {
-        if !store.journal(alone.id).await.unwrap().is_empty() {
-            return;
-        }
-        tokio::time::sleep(Duration::from_millis(5)).await;
+}
+
+/// A caller whose safe call was answered may ask for it at once, in any way.
+pub async fn what_is_committed_soon_is_found_by_whoever_reads_after_it(store: Arc<dyn Store>) {
+    let soon = async |key: &str| {
+        let subject = Subject::new().keyed(key);
+        store.commit_soon(subject.start()).unwrap();
+        subject
+    };
+    for n in 0..20 {
+        let key = format!("k{n}");
+        let subject = soon(&key).await;
+        assert_eq!(store.journal(subject.id).await.unwrap().len(), 1);
+        let subject = soon(&key).await;
+        assert!(store.execution(subject.id).await.unwrap().is_some());
+        let subject = soon(&key).await;
+        assert_eq!(store.by_key(&subject.requester, &key).await.unwrap(), Some(subject.id));
+        let subject = soon(&key).await;
+        let newest = store.executions(ExecutionFilter::default(), Page::first(1_000)).await.unwrap();
+        assert!(newest.items.iter().any(|row| row.id == subject.id));
+        let before = store.standing().await.unwrap().recorded;
+        soon(&key).await;
+        assert_eq!(store.audit(before, 10).await.unwrap().len(), 1);
     }
-    unreachable!("never seen");
 }
 
 async fn at_once(store: &Arc<dyn Store>, writes: Vec<Write>) -> Vec<Result<Committed, StoreError>> {

@@ -111,6 +111,7 @@ macro_rules! store_promises {
             concurrency::concurrent_changes_leave_a_whole_audit_chain,
             concurrency::an_answered_change_is_seen_by_every_later_read,
             concurrency::what_is_committed_soon_is_seen_before_what_is_committed_after_it,
+            concurrency::what_is_committed_soon_is_found_by_whoever_reads_after_it,
         }
     };
 }
