@@ -362,9 +362,11 @@ const wish = async (name) => {
 // ---- Events
 
 let refreshing;
+// What is being typed is not taken away; the page catches up when its reader has left the field.
+const isTyping = () => $("main :is(input, textarea, select):focus") !== null;
 const refreshSoon = (ms = 100) => {
   clearTimeout(refreshing);
-  refreshing = setTimeout(refresh, ms);
+  refreshing = setTimeout(() => (isTyping() ? refreshSoon(1000) : refresh()), ms);
 };
 
 const listen = () => {
