@@ -1,9 +1,11 @@
 //! The same clients over standard input and output: `countersign mcp` starts the server, shares it, and finds it again.
+//! Linux only: processes are looked up in `/proc` and waited for by their descriptor.
 
-#[cfg(target_os = "linux")]
 use std::fs;
 use std::path::Path;
 
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open, pidfd_send_signal};
 use serde_json::json;
 use tempfile::TempDir;
 
@@ -44,7 +46,6 @@ impl Home {
     }
 
     /// How many bridges run for this home: its environment is theirs, and `mcp` is their last word.
-    #[cfg(target_os = "linux")]
     fn bridges(&self) -> usize {
         let is_ours = |process: &Path| {
             let environment = fs::read(process.join("environ")).unwrap_or_default();
@@ -56,20 +57,22 @@ impl Home {
         processes.filter(|process| is_ours(&process.path())).count()
     }
 
+    /// Kills the server and waits until it is dead: a signal is only on its way when `kill` returns, and a request that
+    /// reaches a dying server is lost instead of sent to the next one.
     fn kill_server(&self) {
         let pid = i32::try_from(server::process(self.path())).unwrap();
-        let pid = rustix::process::Pid::from_raw(pid).unwrap();
-        rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
+        let pid = Pid::from_raw(pid).unwrap();
+        let handle = pidfd_open(pid, PidfdFlags::empty()).unwrap();
+        pidfd_send_signal(&handle, Signal::KILL).unwrap();
+        poll(&mut [PollFd::new(&handle, PollFlags::IN)], None).unwrap();
     }
 }
 
 impl Drop for Home {
     fn drop(&mut self) {
         // A test that fails may have no server left.
-        if let Some(pid) =
-            server::try_process(self.path()).and_then(|pid| rustix::process::Pid::from_raw(pid.cast_signed()))
-        {
-            let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
+        if let Some(pid) = server::try_process(self.path()).and_then(|pid| Pid::from_raw(pid.cast_signed())) {
+            let _ = kill_process(pid, Signal::KILL);
         }
     }
 }
@@ -116,8 +119,6 @@ fn a_server_killed_under_a_client_on_stdio_is_found_again(era: Era) {
     assert_eq!(ledger[0]["executionId"], execution.as_str(), "{ledger:?}");
 }
 
-/// Processes are looked up in /proc.
-#[cfg(target_os = "linux")]
 #[test]
 fn a_client_killed_on_stdio_takes_its_bridge_with_it_and_leaves_its_question() {
     let home = Home::new();

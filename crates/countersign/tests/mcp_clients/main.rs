@@ -15,6 +15,7 @@
 )]
 
 mod approvals;
+#[cfg(target_os = "linux")]
 mod bridge;
 mod client;
 mod conformance;
