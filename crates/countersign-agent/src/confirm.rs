@@ -6,10 +6,12 @@
 //! Promise: a call that needs confirmation runs only on an explicit yes. A no, an error, a provider that is not there and time
 //! that ran out all mean that it does not run.
 
+use std::panic::AssertUnwindSafe;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use countersign_core::canonical::Canonical;
+use futures_util::FutureExt;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
@@ -65,14 +67,25 @@ pub type ProviderError = Box<dyn std::error::Error + Send + Sync>;
 /// Asks somebody. Closures that take a request and return a future of a verdict are providers too.
 #[async_trait]
 pub trait ConfirmationProvider: Send + Sync + 'static {
-    /// Returns when it is decided. Dropping the future withdraws the question.
+    /// Returns when it is decided. Dropping the future withdraws the question, except one with a key: whoever asked may ask
+    /// it again after a restart.
     async fn confirm(&self, request: ConfirmationRequest) -> Result<Verdict, ProviderError>;
+
+    /// Nobody will ask this again: the time for it ran out, and it counts as rejected. What was asked with a key is
+    /// withdrawn here.
+    async fn withdraw(&self, request: ConfirmationRequest) {
+        let _ = request;
+    }
 }
 
 #[async_trait]
 impl ConfirmationProvider for Box<dyn ConfirmationProvider> {
     async fn confirm(&self, request: ConfirmationRequest) -> Result<Verdict, ProviderError> {
         (**self).confirm(request).await
+    }
+
+    async fn withdraw(&self, request: ConfirmationRequest) {
+        (**self).withdraw(request).await;
     }
 }
 
@@ -146,13 +159,17 @@ impl Asking {
         provider: &dyn ConfirmationProvider,
         request: ConfirmationRequest,
     ) -> Result<Verdict, String> {
-        use futures_util::FutureExt;
-        let asked = std::panic::AssertUnwindSafe(provider.confirm(request)).catch_unwind();
+        let asked = AssertUnwindSafe(provider.confirm(request.clone())).catch_unwind();
         let answered = match self.timeout {
             None => asked.await,
             Some(limit) => match tokio::time::timeout(limit, asked).await {
                 Ok(answered) => answered,
-                Err(_) => return Ok(Verdict::reject(format!("nobody decided within {limit:?}"))),
+                Err(_) => {
+                    if AssertUnwindSafe(provider.withdraw(request)).catch_unwind().await.is_err() {
+                        tracing::error!("the confirmation provider panicked while a question was withdrawn");
+                    }
+                    return Ok(Verdict::reject(format!("nobody decided within {limit:?}")));
+                }
             },
         };
         match answered {

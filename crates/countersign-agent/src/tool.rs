@@ -36,6 +36,16 @@ struct Definition {
     schema: Arc<Value>,
     checked: Option<Result<Schema, SchemaError>>,
     effects: AgentEffects,
+    home: Home,
+}
+
+/// Where a tool's calls live.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Home {
+    /// In this process: they end with it.
+    Here,
+    /// In a gateway, which has a gate of its own, and keeps its calls across a crash of the agent.
+    Gateway,
 }
 
 /// What running a tool does to the world.
@@ -48,12 +58,10 @@ pub(crate) struct AgentEffects {
 /// Who lets a call on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Confirmation {
-    /// The agent's provider, where the tool is destructive.
+    /// The agent's provider, where the tool is destructive and no gateway asks about it.
     ByEffects,
     /// The agent's provider, always.
     Required,
-    /// A gateway, which has a gate of its own; the provider would only ask twice.
-    AtTheGateway,
 }
 
 #[derive(Clone)]
@@ -80,11 +88,11 @@ impl AgentTool {
     pub(crate) fn foreign(
         builder: AgentToolBuilder,
         schema: Arc<Value>,
-        confirmation: Confirmation,
+        home: Home,
         handler: Arc<Handler>,
     ) -> Self {
-        let AgentToolBuilder { name, description, effects, .. } = builder;
-        let definition = Definition { name, description, schema, checked: None, effects };
+        let AgentToolBuilder { name, description, effects, confirmation, .. } = builder;
+        let definition = Definition { name, description, schema, checked: None, effects, home };
         Self { definition: Arc::new(definition), confirmation, work: Work::Handler(handler) }
     }
 
@@ -94,8 +102,9 @@ impl AgentTool {
             "type": "object",
             "properties": { "reason": { "type": "string", "description": "Why the other agent should go on." } },
         });
-        let effects = AgentEffects::default();
-        let definition = Definition { name, description, schema: Arc::new(schema), checked: None, effects };
+        let (effects, home) = (AgentEffects::default(), Home::Here);
+        let definition =
+            Definition { name, description, schema: Arc::new(schema), checked: None, effects, home };
         Self { definition: Arc::new(definition), confirmation: Confirmation::ByEffects, work: Work::Handoff }
     }
 
@@ -123,8 +132,7 @@ impl AgentTool {
     pub fn requires_confirmation(&self) -> bool {
         match self.confirmation {
             Confirmation::Required => true,
-            Confirmation::ByEffects => self.definition.effects.destructive,
-            Confirmation::AtTheGateway => false,
+            Confirmation::ByEffects => self.is_destructive() && !self.lives_in_a_gateway(),
         }
     }
 
@@ -148,7 +156,7 @@ impl AgentTool {
 
     /// Whether a gateway has the call, and keeps it across a crash of the agent.
     pub(crate) fn lives_in_a_gateway(&self) -> bool {
-        self.confirmation == Confirmation::AtTheGateway
+        self.definition.home == Home::Gateway
     }
 
     /// Whether its start must be on record before it runs: because it must not run twice, or must run with the same input.
@@ -244,6 +252,7 @@ impl AgentToolBuilder {
             schema: Arc::new(schema),
             checked: Some(checked),
             effects: self.effects,
+            home: Home::Here,
         };
         let erased: Arc<Handler> = Arc::new(move |ctx, input| match serde_json::from_value::<I>(input) {
             Ok(input) => {

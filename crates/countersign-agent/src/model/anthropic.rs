@@ -6,7 +6,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use crate::message::{Message, ToolCall, ToolResult};
-use crate::model::http::{Endpoint, Retry};
+use crate::model::http::{Endpoint, KeyHeader, Retry};
 use crate::model::sse::{Events, read};
 use crate::model::{Model, ModelError, ModelRequest, TurnSoFar};
 use crate::tool::AgentTool;
@@ -21,8 +21,6 @@ const REVISION: &str = "2023-06-01";
 /// A model behind the messages protocol, at Anthropic or anywhere that speaks it.
 pub struct AnthropicModel {
     endpoint: Endpoint,
-    model: String,
-    options: Map<String, Value>,
 }
 
 impl AnthropicModel {
@@ -34,44 +32,30 @@ impl AnthropicModel {
     /// A model at another base URL.
     pub fn at(base: &str, model: impl Into<String>, key: SecretString) -> Result<Self, ModelError> {
         let url = format!("{}/v1/messages", base.trim_end_matches('/'));
-        let endpoint = Endpoint::new(url, key, "x-api-key")?.with_header("anthropic-version", REVISION);
-        let options = Map::from_iter([("max_tokens".to_owned(), json!(DEFAULT_MAX_TOKENS))]);
-        Ok(Self { endpoint, model: model.into(), options })
+        let header = KeyHeader { name: "x-api-key", prefix: "" };
+        let endpoint = Endpoint::new(url, model.into(), key, &header)?
+            .with_header("anthropic-version", REVISION)
+            .with_field("max_tokens".to_owned(), json!(DEFAULT_MAX_TOKENS));
+        Ok(Self { endpoint })
     }
 
     /// How often a request is tried.
     #[must_use]
-    pub fn retry(mut self, retry: Retry) -> Self {
-        self.endpoint.retry = retry;
-        self
+    pub fn retry(self, retry: Retry) -> Self {
+        Self { endpoint: self.endpoint.with_retry(retry) }
     }
 
     /// A further field of the request, such as `max_tokens`.
     #[must_use]
-    pub fn option(mut self, name: impl Into<String>, value: Value) -> Self {
-        self.options.insert(name.into(), value);
-        self
-    }
-
-    fn body(&self, request: ModelRequest<'_>) -> Value {
-        let mut body = self.options.clone();
-        body.insert("model".into(), json!(self.model));
-        body.insert("stream".into(), json!(true));
-        if !request.instructions.is_empty() {
-            body.insert("system".into(), json!(request.instructions));
-        }
-        body.insert("messages".into(), messages(request.messages));
-        if !request.tools.is_empty() {
-            body.insert("tools".into(), request.tools.iter().map(tool).collect());
-        }
-        Value::Object(body)
+    pub fn option(self, name: impl Into<String>, value: Value) -> Self {
+        Self { endpoint: self.endpoint.with_field(name.into(), value) }
     }
 }
 
 #[async_trait]
 impl Model for AnthropicModel {
     async fn turn(&self, request: ModelRequest<'_>, turn: &mut TurnSoFar) -> Result<(), ModelError> {
-        let response = self.endpoint.ask("", &self.body(request)).await?;
+        let response = self.endpoint.ask(fields(request)).await?;
         read_turn(Events::of(response), turn).await
     }
 }
@@ -177,7 +161,7 @@ fn take(event: Event, turn: &mut TurnSoFar) -> Result<Flow, ModelError> {
         Event::ContentBlockStop { index } => turn.call_stopped(index),
         Event::MessageDelta { delta: Reason { stop_reason } } => {
             if stop_reason.as_deref() == Some("max_tokens") {
-                turn.warn("the model's turn was cut off at its limit of tokens");
+                turn.cut_off()?;
             }
             return Ok(if stop_reason.is_some() { Flow::HasReason } else { Flow::GoesOn });
         }
@@ -188,6 +172,17 @@ fn take(event: Event, turn: &mut TurnSoFar) -> Result<Flow, ModelError> {
         Event::Other => {}
     }
     Ok(Flow::GoesOn)
+}
+
+fn fields(request: ModelRequest<'_>) -> Map<String, Value> {
+    let mut fields = Map::from_iter([("messages".to_owned(), messages(request.messages))]);
+    if !request.instructions.is_empty() {
+        fields.insert("system".to_owned(), json!(request.instructions));
+    }
+    if !request.tools.is_empty() {
+        fields.insert("tools".to_owned(), request.tools.iter().map(tool).collect());
+    }
+    fields
 }
 
 /// The protocol wants all results of one turn in one message of the user.

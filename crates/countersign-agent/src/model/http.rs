@@ -9,7 +9,7 @@ use countersign_sdk::{ExposeSecret, SecretString};
 use futures_util::StreamExt;
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use reqwest::{Client, Response, StatusCode};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use crate::model::ModelError;
 
@@ -37,14 +37,23 @@ impl Default for Retry {
     }
 }
 
-/// A server that is asked.
+/// A model at a server that is asked, and what every request says.
 pub(super) struct Endpoint {
     client: Client,
     url: String,
     key: SecretString,
     key_header: HeaderName,
+    key_prefix: &'static str,
     headers: HeaderMap,
-    pub(super) retry: Retry,
+    /// The fields of a request that are always the same.
+    fields: Map<String, Value>,
+    retry: Retry,
+}
+
+/// How a protocol wants its key.
+pub(super) struct KeyHeader {
+    pub(super) name: &'static str,
+    pub(super) prefix: &'static str,
 }
 
 /// What one attempt came to.
@@ -55,7 +64,12 @@ enum Attempt {
 }
 
 impl Endpoint {
-    pub(super) fn new(url: String, key: SecretString, key_header: &'static str) -> Result<Self, ModelError> {
+    pub(super) fn new(
+        url: String,
+        model: String,
+        key: SecretString,
+        header: &KeyHeader,
+    ) -> Result<Self, ModelError> {
         let _ = rustls::crypto::ring::default_provider().install_default();
         let client = Client::builder()
             .connect_timeout(CONNECT_TIMEOUT)
@@ -63,8 +77,29 @@ impl Endpoint {
             .redirect(reqwest::redirect::Policy::none())
             .build()
             .map_err(|e| ModelError::Unreachable(e.to_string()))?;
-        let key_header = HeaderName::from_static(key_header);
-        Ok(Self { client, url, key, key_header, headers: HeaderMap::new(), retry: Retry::default() })
+        Ok(Self {
+            client,
+            url,
+            key,
+            key_header: HeaderName::from_static(header.name),
+            key_prefix: header.prefix,
+            headers: HeaderMap::new(),
+            fields: Map::from_iter([("model".to_owned(), model.into()), ("stream".to_owned(), true.into())]),
+            retry: Retry::default(),
+        })
+    }
+
+    pub(super) fn with_retry(mut self, retry: Retry) -> Self {
+        self.retry = retry;
+        self
+    }
+
+    /// What the program says beside what the protocol needs. It cannot take the place of the model or the streaming.
+    pub(super) fn with_field(mut self, name: String, value: Value) -> Self {
+        if !matches!(name.as_str(), "model" | "stream") {
+            self.fields.insert(name, value);
+        }
+        self
     }
 
     pub(super) fn with_header(mut self, name: &'static str, value: &'static str) -> Self {
@@ -72,9 +107,12 @@ impl Endpoint {
         self
     }
 
-    /// Asks, and returns once the answer begins.
-    pub(super) async fn ask(&self, key_prefix: &str, body: &Value) -> Result<Response, ModelError> {
-        let mut key = HeaderValue::from_str(&format!("{key_prefix}{}", self.key.expose_secret()))
+    /// Asks with these fields beside those that are always the same, and returns once the answer begins.
+    pub(super) async fn ask(&self, turn: Map<String, Value>) -> Result<Response, ModelError> {
+        let mut body = self.fields.clone();
+        body.extend(turn);
+        let body = &Value::Object(body);
+        let mut key = HeaderValue::from_str(&format!("{}{}", self.key_prefix, self.key.expose_secret()))
             .map_err(|_| ModelError::Unreachable("the key has characters that no header takes".into()))?;
         key.set_sensitive(true);
         let mut backoff = self.retry.first_wait;

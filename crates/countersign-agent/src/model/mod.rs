@@ -99,6 +99,12 @@ pub enum ModelError {
     /// The stream ended before the turn did.
     #[error("the model's stream ended in the middle of a turn")]
     Truncated,
+    /// The model met its limit of tokens while it wrote calls: nobody knows what they would have been.
+    #[error(
+        "the model met its limit of tokens in the middle of its calls, so that none of them was run; raise its limit (the \
+         option max_tokens, or what the service calls it)"
+    )]
+    CutOff,
     /// The turn is past a bound.
     #[error("the model's turn is too large: {0}")]
     TooLarge(String),
@@ -122,6 +128,7 @@ impl ModelError {
             Self::Reported { .. } => "model_error",
             Self::Malformed(_) => "stream_malformed",
             Self::Truncated => "stream_truncated",
+            Self::CutOff => "turn_cut_off",
             Self::TooLarge(_) => "turn_too_large",
             Self::ScriptEnded => "script_ended",
             Self::Other(_) => "model_error",

@@ -6,7 +6,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use crate::message::Message;
-use crate::model::http::{Endpoint, Retry};
+use crate::model::http::{Endpoint, KeyHeader, Retry};
 use crate::model::sse::{Events, read};
 use crate::model::{Model, ModelError, ModelRequest, TurnSoFar};
 use crate::tool::AgentTool;
@@ -19,8 +19,6 @@ const DONE: &str = "[DONE]";
 /// A model behind the chat completions protocol, at OpenAI or anywhere that speaks it.
 pub struct OpenAiModel {
     endpoint: Endpoint,
-    model: String,
-    options: Map<String, Value>,
 }
 
 impl OpenAiModel {
@@ -32,43 +30,27 @@ impl OpenAiModel {
     /// A model at another base URL, such as `http://127.0.0.1:11434/v1`.
     pub fn at(base: &str, model: impl Into<String>, key: SecretString) -> Result<Self, ModelError> {
         let url = format!("{}/chat/completions", base.trim_end_matches('/'));
-        let endpoint = Endpoint::new(url, key, "authorization")?;
-        Ok(Self { endpoint, model: model.into(), options: Map::new() })
+        let header = KeyHeader { name: "authorization", prefix: "Bearer " };
+        Ok(Self { endpoint: Endpoint::new(url, model.into(), key, &header)? })
     }
 
     /// How often a request is tried.
     #[must_use]
-    pub fn retry(mut self, retry: Retry) -> Self {
-        self.endpoint.retry = retry;
-        self
+    pub fn retry(self, retry: Retry) -> Self {
+        Self { endpoint: self.endpoint.with_retry(retry) }
     }
 
     /// A further field of the request, such as `temperature`.
     #[must_use]
-    pub fn option(mut self, name: impl Into<String>, value: Value) -> Self {
-        self.options.insert(name.into(), value);
-        self
-    }
-
-    fn body(&self, request: ModelRequest<'_>) -> Value {
-        let mut body = self.options.clone();
-        body.insert("model".into(), json!(self.model));
-        body.insert("stream".into(), json!(true));
-        let system = (!request.instructions.is_empty())
-            .then(|| json!({ "role": "system", "content": request.instructions }));
-        let messages = system.into_iter().chain(request.messages.iter().map(message));
-        body.insert("messages".into(), messages.collect());
-        if !request.tools.is_empty() {
-            body.insert("tools".into(), request.tools.iter().map(tool).collect());
-        }
-        Value::Object(body)
+    pub fn option(self, name: impl Into<String>, value: Value) -> Self {
+        Self { endpoint: self.endpoint.with_field(name.into(), value) }
     }
 }
 
 #[async_trait]
 impl Model for OpenAiModel {
     async fn turn(&self, request: ModelRequest<'_>, turn: &mut TurnSoFar) -> Result<(), ModelError> {
-        let response = self.endpoint.ask("Bearer ", &self.body(request)).await?;
+        let response = self.endpoint.ask(fields(request)).await?;
         read_turn(Events::of(response), turn).await
     }
 }
@@ -147,9 +129,20 @@ fn take(chunk: Chunk, turn: &mut TurnSoFar) -> Result<bool, ModelError> {
         turn.call_delta(slot, call.function.arguments.as_deref().unwrap_or_default())?;
     }
     if choice.finish_reason.as_deref() == Some("length") {
-        turn.warn("the model's turn was cut off at its limit of tokens");
+        turn.cut_off()?;
     }
     Ok(choice.finish_reason.is_some())
+}
+
+fn fields(request: ModelRequest<'_>) -> Map<String, Value> {
+    let system = (!request.instructions.is_empty())
+        .then(|| json!({ "role": "system", "content": request.instructions }));
+    let messages = system.into_iter().chain(request.messages.iter().map(message));
+    let mut fields = Map::from_iter([("messages".to_owned(), messages.collect())]);
+    if !request.tools.is_empty() {
+        fields.insert("tools".to_owned(), request.tools.iter().map(tool).collect());
+    }
+    fields
 }
 
 fn message(message: &Message) -> Value {

@@ -96,6 +96,16 @@ impl TurnSoFar {
         }
     }
 
+    /// The model met its limit of tokens. Words are as good as they are; the arguments of a call may be cut to something
+    /// that can be read and was never meant, so that a turn with calls fails.
+    pub fn cut_off(&self) -> Result<(), ModelError> {
+        if !self.calls.is_empty() {
+            return Err(ModelError::CutOff);
+        }
+        self.warn("the model's turn was cut off at its limit of tokens");
+        Ok(())
+    }
+
     /// Something to know that stops nothing.
     pub fn warn(&self, message: impl Into<String>) {
         self.events.tell(AgentEvent::Warning { message: message.into() });

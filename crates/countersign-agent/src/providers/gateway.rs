@@ -7,7 +7,7 @@
 
 use async_trait::async_trait;
 use countersign_core::ids::ExecutionId;
-use countersign_kernel::{CallRequest, Caller, Follow, Gateway, Patience};
+use countersign_kernel::{Begun, CallRequest, Caller, Follow, Gateway, Patience};
 use countersign_sdk::{Approved, Ctx, Plugin, Remember, SessionId, Tool, ToolError};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -89,12 +89,11 @@ impl GatewayConfirmation {
     }
 }
 
-#[async_trait]
-impl ConfirmationProvider for GatewayConfirmation {
-    async fn confirm(&self, request: ConfirmationRequest) -> Result<Verdict, ProviderError> {
+impl GatewayConfirmation {
+    /// Asks. The same key again finds the same question.
+    async fn begin(&self, request: ConfirmationRequest) -> Result<Begun, ProviderError> {
         let ConfirmationRequest { tool_call_id, tool_name, input, hint, payload, key } = request;
         let asked = Confirm { tool: tool_name, input, hint, payload, call: tool_call_id };
-        let durable = key.is_some();
         let call = CallRequest {
             path: CONFIRM_PATH.to_owned(),
             args: serde_json::to_value(asked)?,
@@ -103,7 +102,15 @@ impl ConfirmationProvider for GatewayConfirmation {
             key: key.map(|key| format!("confirm:{key}")),
             patience: Patience::UntilPaused,
         };
-        let begun = self.gateway.begin_call(call, Follow::No).await?;
+        Ok(self.gateway.begin_call(call, Follow::No).await?)
+    }
+}
+
+#[async_trait]
+impl ConfirmationProvider for GatewayConfirmation {
+    async fn confirm(&self, request: ConfirmationRequest) -> Result<Verdict, ProviderError> {
+        let durable = request.key.is_some();
+        let begun = self.begin(request).await?;
         let mut question = Question { asker: self, execution: begun.execution, withdraw: !durable };
         let ended = self.gateway.wait_for(&begun, Patience::Unlimited).await?;
         question.withdraw = false;
@@ -117,6 +124,23 @@ impl ConfirmationProvider for GatewayConfirmation {
             Some(failure) => Err(failure.message.into()),
             None => Err("the gateway closed before anybody decided".into()),
         }
+    }
+
+    async fn withdraw(&self, request: ConfirmationRequest) {
+        // One without a key was withdrawn when its future was dropped.
+        if request.key.is_none() {
+            return;
+        }
+        match self.begin(request).await {
+            Ok(begun) => withdraw(&self.gateway, begun.execution, &self.requester).await,
+            Err(error) => tracing::warn!(%error, "a question whose time ran out could not be withdrawn"),
+        }
+    }
+}
+
+async fn withdraw(gateway: &Gateway, execution: ExecutionId, by: &Caller) {
+    if let Err(error) = gateway.cancel(execution, by, "the agent no longer waits for it").await {
+        tracing::warn!(%execution, %error, "a question that nobody waits for could not be withdrawn");
     }
 }
 
@@ -135,10 +159,6 @@ impl Drop for Question<'_> {
         };
         let (gateway, by) = (self.asker.gateway.clone(), self.asker.requester.clone());
         let execution = self.execution;
-        runtime.spawn(async move {
-            if let Err(error) = gateway.cancel(execution, &by, "the agent no longer waits for it").await {
-                tracing::warn!(%execution, %error, "a question that nobody waits for could not be withdrawn");
-            }
-        });
+        runtime.spawn(async move { withdraw(&gateway, execution, &by).await });
     }
 }

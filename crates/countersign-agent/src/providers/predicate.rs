@@ -41,4 +41,8 @@ where
     async fn confirm(&self, request: ConfirmationRequest) -> Result<Verdict, ProviderError> {
         if (self.approves)(&request) { Ok(Verdict::Approve) } else { self.rest.confirm(request).await }
     }
+
+    async fn withdraw(&self, request: ConfirmationRequest) {
+        self.rest.withdraw(request).await;
+    }
 }

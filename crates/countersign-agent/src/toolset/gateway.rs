@@ -14,7 +14,7 @@ use serde_json::Value;
 
 use crate::outcome::{DoubtAtTheGateway, RefusedAtTheGate};
 use crate::scope::ToolCtx;
-use crate::tool::{AgentTool, Confirmation, Handler};
+use crate::tool::{AgentTool, Handler, Home};
 use crate::toolset::{Forecast, Toolset, ToolsetError};
 
 /// All tools of a gateway, called by one principal in one session.
@@ -37,7 +37,7 @@ impl GatewayToolset {
             }
             let schema = Arc::new(known.input_schema().clone());
             let handler = Arc::clone(&line).handler_of(known.path().as_str());
-            AgentTool::foreign(tool, schema, Confirmation::AtTheGateway, handler)
+            AgentTool::foreign(tool, schema, Home::Gateway, handler)
         });
         Self { tools: tools.collect() }
     }

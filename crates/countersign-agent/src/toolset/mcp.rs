@@ -10,15 +10,18 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use countersign_sdk::ToolError;
 use futures_util::FutureExt;
-use rmcp::model::{CallToolRequestParams, CallToolResult, ContentBlock};
+use rmcp::model::{CallToolRequestParams, CallToolResult, ContentBlock, PaginatedRequestParams};
 use rmcp::service::{Peer, RoleClient};
 use serde_json::Value;
 
-use crate::tool::{AgentTool, Confirmation, Handler};
+use crate::tool::{AgentTool, Handler, Home};
 use crate::toolset::{Forecast, Toolset, ToolsetError};
 
 /// The most tools one upstream may have.
 pub const MAX_UPSTREAM_TOOLS: usize = 1_000;
+
+/// The most pages its list may have: a server that names a next page for ever is not followed for ever.
+const MAX_PAGES: usize = 100;
 
 /// All tools of an MCP server.
 pub struct McpToolset {
@@ -53,7 +56,7 @@ impl McpToolset {
             let (peer, name) = (peer.clone(), name.clone());
             async move { call(&peer, name, input).await }.boxed()
         });
-        AgentTool::foreign(tool, schema, Confirmation::ByEffects, handler)
+        AgentTool::foreign(tool, schema, Home::Here, handler)
     }
 }
 
@@ -68,11 +71,20 @@ impl Toolset for McpToolset {
     }
 
     async fn tools(&self) -> Result<Vec<AgentTool>, ToolsetError> {
-        let upstream = self.peer.list_all_tools().await?;
-        if upstream.len() > MAX_UPSTREAM_TOOLS {
-            return Err(format!("it has {} tools; the limit is {MAX_UPSTREAM_TOOLS}", upstream.len()).into());
+        let (mut tools, mut cursor) = (Vec::new(), None);
+        for _ in 0..MAX_PAGES {
+            let page =
+                self.peer.list_tools(Some(PaginatedRequestParams::default().with_cursor(cursor))).await?;
+            tools.extend(page.tools.iter().map(|tool| self.tool(tool)));
+            if tools.len() > MAX_UPSTREAM_TOOLS {
+                return Err(format!("it has more than {MAX_UPSTREAM_TOOLS} tools").into());
+            }
+            cursor = page.next_cursor;
+            if cursor.is_none() {
+                return Ok(tools);
+            }
         }
-        Ok(upstream.iter().map(|tool| self.tool(tool)).collect())
+        Err(format!("its tools do not end after {MAX_PAGES} pages").into())
     }
 }
 

@@ -21,8 +21,10 @@ pub(crate) fn protocol() -> Protocol {
         malformed: start() + "event: content_block_delta\ndata: {\"type\": \"content_blo\n\n",
         bad_arguments: start()
             + &call(0, "toolu_a", "read_file", &["{\"path\": \"a"])
-            + &stop("max_tokens")
+            + &stop("tool_use")
             + &event(&json!({ "type": "message_stop" })),
+        cut_off_words: start() + &text(0, "Both") + &stop("max_tokens"),
+        cut_off_call: start() + &call(0, "toolu_a", "list_files", &[]) + &stop("max_tokens"),
         refusal: "{\"type\":\"error\",\"error\":{\"type\":\"authentication_error\",\"message\":\"invalid x-api-key KEY\"}}",
         agent: |base, retry: Retry| {
             let model = AnthropicModel::at(base, "claude-test", KEY.into()).unwrap();

@@ -1,10 +1,12 @@
 //! An agent beside a gateway: its catalog as a toolset, and its people as the agent's.
 
 use std::sync::Arc;
+use std::time::Duration;
 
+use countersign_agent::model::{ScriptedModel, ScriptedTurn};
 use countersign_agent::providers::{CONFIRM_PATH, GatewayConfirmation};
 use countersign_agent::toolset::GatewayToolset;
-use countersign_agent::{Agent, AgentError, AgentEvent, DurableSession, FileJournal, Verdict};
+use countersign_agent::{Agent, AgentError, AgentEvent, DurableSession, FileJournal, Toolset, Verdict};
 use countersign_core::canonical::Verbatim;
 use countersign_core::event::Settlement;
 use countersign_core::ids::CallNo;
@@ -22,17 +24,20 @@ async fn gateway_of(world: &World) -> Gateway {
     world.start_with(builder).await
 }
 
-/// Waits for the one open question and answers it.
-async fn ann_answers(gateway: &Gateway, answer: Answer, comment: Option<&str>) -> serde_json::Value {
-    let asked = tokio::time::timeout(SOON, async {
-        loop {
-            if let Some(row) = gateway.open().await.pop() {
-                return row;
-            }
-            tokio::time::sleep(std::time::Duration::from_millis(1)).await;
+/// Waits until so many questions are open.
+async fn until_open(gateway: &Gateway, count: usize) {
+    let waited = tokio::time::timeout(SOON, async {
+        while gateway.open().await.len() != count {
+            tokio::time::sleep(Duration::from_millis(1)).await;
         }
     });
-    let row = asked.await.expect("a question comes");
+    assert!(waited.await.is_ok(), "{count} questions are expected");
+}
+
+/// Waits for the one open question and answers it.
+async fn ann_answers(gateway: &Gateway, answer: Answer, comment: Option<&str>) -> serde_json::Value {
+    until_open(gateway, 1).await;
+    let row = gateway.open().await.remove(0);
     let target = Target::Elicitation(row.elicitation.id);
     let comment = comment.map(str::to_owned);
     gateway.decide(Decide { target, by: ann(), channel: "test".into(), answer, comment }).await.unwrap();
@@ -136,17 +141,9 @@ async fn a_question_whose_chat_is_gone_is_withdrawn_from_the_inbox() {
     let provider = GatewayConfirmation::new(&gateway, &agent(), &session()).unwrap();
     let agent = with(&deleting()).tool(shop.delete()).confirmation(provider).build().unwrap();
     let stream = agent.chat_stream("Go");
-    let soon = |n: usize| {
-        let gateway = gateway.clone();
-        tokio::time::timeout(SOON, async move {
-            while gateway.open().await.len() != n {
-                tokio::time::sleep(std::time::Duration::from_millis(1)).await;
-            }
-        })
-    };
-    soon(1).await.expect("it is asked");
+    until_open(&gateway, 1).await;
     drop(stream);
-    soon(0).await.expect("it is withdrawn");
+    until_open(&gateway, 0).await;
     assert_eq!(shop.ran().len(), 0);
 }
 
@@ -172,23 +169,14 @@ async fn a_durable_chat_finds_its_question_and_its_answer_in_the_gateway_after_a
     let first = build(deleting());
     let session = begin().await;
     let running = tokio::spawn(async move { first.run_durable(session).await });
-    let question = tokio::time::timeout(SOON, async {
-        while gateway.open().await.is_empty() {
-            tokio::time::sleep(std::time::Duration::from_millis(1)).await;
-        }
-        gateway.open().await
-    });
-    let question = question.await.expect("it is asked");
+    until_open(&gateway, 1).await;
     running.abort();
     let _ = running.await;
     // The question stays; the answer comes while nobody runs.
     ann_answers(&gateway, yes(), None).await;
-    let second =
-        build(countersign_agent::model::ScriptedModel::new([countersign_agent::model::ScriptedTurn::says(
-            "Done.",
-        )]));
+    let second = build(ScriptedModel::new([ScriptedTurn::says("Done.")]));
     let reply = second.run_durable(begin().await).await.unwrap();
-    assert_eq!((reply.text.as_str(), shop.ran().len(), question.len()), ("Done.", 1, 1));
+    assert_eq!((reply.text.as_str(), shop.ran().len()), ("Done.", 1));
     assert_eq!(gateway.open().await.len(), 0, "nobody was asked again");
 }
 
@@ -206,28 +194,63 @@ async fn a_durable_chat_calls_the_gateway_with_a_key_so_that_a_restart_calls_not
     let first = build(calling("lab__destroy_each", &json!({ "what": "logs" })));
     let session = begin().await;
     let running = tokio::spawn(async move { first.run_durable(session).await });
-    let waited = tokio::time::timeout(SOON, async {
-        while gateway.open().await.is_empty() {
-            tokio::time::sleep(std::time::Duration::from_millis(1)).await;
-        }
-    });
-    waited.await.expect("it is asked");
+    until_open(&gateway, 1).await;
     running.abort();
     let _ = running.await;
     ann_answers(&gateway, yes(), None).await;
     crate::shop::until("it took effect without its agent", || world.ledger.effects().len() == 1).await;
-    let second =
-        build(countersign_agent::model::ScriptedModel::new([countersign_agent::model::ScriptedTurn::says(
-            "Done.",
-        )]));
+    let second = build(ScriptedModel::new([ScriptedTurn::says("Done.")]));
     let reply = second.run_durable(begin().await).await.unwrap();
     assert_eq!(only_result(&reply), ("{\"done\":true}".into(), false));
     assert_eq!(world.ledger.effects().len(), 1);
 }
 
 #[tokio::test]
+async fn a_durable_question_whose_time_ran_out_is_withdrawn_from_the_inbox() {
+    let (world, shop) = (World::new(12), Shop::default());
+    let gateway = gateway_of(&world).await;
+    let folder = tempfile::tempdir().unwrap();
+    let provider = GatewayConfirmation::new(&gateway, &agent(), &session()).unwrap();
+    let agent = with(&deleting())
+        .tool(shop.delete())
+        .confirmation(provider)
+        .confirmation_timeout(Duration::from_millis(200))
+        .build()
+        .unwrap();
+    let journal = FileJournal::open(folder.path().join("chat")).unwrap();
+    let chat = agent.run_durable(DurableSession::begin(journal, "c-1", "Go").await.unwrap());
+    let (reply, ()) = tokio::join!(chat, until_open(&gateway, 1));
+    let (told, _) = only_result(&reply.unwrap());
+    assert!(told.ends_with("nobody decided within 200ms"), "{told}");
+    assert_eq!((gateway.open().await.len(), shop.ran().len()), (0, 0));
+}
+
+#[test]
+fn a_gateways_call_that_was_confirmed_at_the_agent_too_is_found_again_by_its_key_and_is_not_in_doubt() {
+    let (world, disk, shop) = (World::new(13), Disk::default(), Shop::default());
+    let model = Rehearsed::new(vec![vec![("a", "lab__destroy", json!({ "what": "logs" }))]]);
+    let build = |gateway: &Gateway| {
+        let tools = GatewayToolset::new(gateway, &agent(), &session()).with_confirmation();
+        let yes = shop.somebody(Verdict::Approve);
+        Agent::builder().model(model.clone()).toolset(tools).confirmation(yes).build().unwrap()
+    };
+    world.life(async |gateway| {
+        let (agent, session) = (build(&gateway), disk.session().await);
+        tokio::spawn(async move { agent.run_durable(session).await });
+        until_open(&gateway, 1).await;
+    });
+    let reply = world.life(async |gateway| {
+        let (agent, session) = (build(&gateway), disk.session().await);
+        let running = tokio::spawn(async move { agent.run_durable(session).await });
+        ann_answers(&gateway, yes(), None).await;
+        running.await.unwrap().unwrap()
+    });
+    assert_eq!(only_result(&reply), ("{\"done\":true}".into(), false));
+    assert_eq!((world.ledger.effects().len(), shop.asked().len()), (1, 1), "each was asked once");
+}
+
+#[tokio::test]
 async fn confirming_a_gateways_tools_at_the_agent_too_is_possible_where_it_is_asked_for() {
-    use countersign_agent::Toolset;
     let (world, shop) = (World::new(10), Shop::default());
     let gateway = gateway_of(&world).await;
     let tools = GatewayToolset::new(&gateway, &agent(), &session()).with_confirmation();

@@ -17,8 +17,11 @@ pub(crate) fn protocol() -> Protocol {
             + "data: {\"error\":{\"message\":\"The server had an error\",\"type\":\"server_error\",\"code\":null}}\n\n",
         malformed: chunk(&json!({ "content": "Bo" }), None) + "data: {\"choices\": [{\n\n",
         bad_arguments: chunk(&call(0, Some("call_a"), Some("read_file"), "{\"path\": \"a"), None)
-            + &chunk(&json!({}), Some("length"))
+            + &chunk(&json!({}), Some("tool_calls"))
             + "data: [DONE]\n\n",
+        cut_off_words: chunk(&json!({ "content": "Both" }), None) + &chunk(&json!({}), Some("length")),
+        cut_off_call: chunk(&call(0, Some("call_a"), Some("list_files"), ""), None)
+            + &chunk(&json!({}), Some("length")),
         refusal: "{\"error\":{\"message\":\"Incorrect API key provided: KEY\",\"type\":\"invalid_request_error\"}}",
         agent: |base, retry: Retry| {
             let model = OpenAiModel::at(&format!("{base}/v1/"), "gpt-test", KEY.into()).unwrap();

@@ -19,6 +19,8 @@ use crate::shop::{Shop, calling, only_result, with};
 #[derive(Clone, Default)]
 struct Liar {
     calls: Arc<AtomicUsize>,
+    /// Whether there is a next page, always.
+    endless: bool,
 }
 
 impl ServerHandler for Liar {
@@ -37,7 +39,9 @@ impl ServerHandler for Liar {
             let harmless = ToolAnnotations::new().read_only(true).destructive(false);
             Tool::new(name, "Harmless, believe me.", Arc::clone(&schema)).with_annotations(harmless)
         });
-        Ok(ListToolsResult::with_all_items(tools.to_vec()))
+        let mut page = ListToolsResult::with_all_items(tools.to_vec());
+        page.next_cursor = self.endless.then(|| "more".to_owned());
+        Ok(page)
     }
 
     async fn call_tool(
@@ -98,6 +102,16 @@ async fn an_upstreams_error_is_an_error_result() {
     let agent =
         with(&calling("find_note", &json!({ "id": 13 }))).toolset(toolset).unattended().build().unwrap();
     assert_eq!(only_result(&agent.chat("Go").await.unwrap()), ("Tool failed: unlucky".into(), true));
+}
+
+#[tokio::test]
+async fn an_upstream_whose_tools_never_end_fails_the_chat_and_is_not_read_for_ever() {
+    let (_server, client) = connected(Liar { endless: true, ..Liar::default() }).await;
+    let toolset = McpToolset::new("notes", client.peer().clone());
+    let agent = with(&calling("find_note", &json!({}))).toolset(toolset).unattended().build().unwrap();
+    let error = agent.chat("Go").await.unwrap_err();
+    assert_eq!(error.code(), "toolset_unavailable");
+    assert!(error.to_string().contains("do not end after 100 pages"), "{error}");
 }
 
 #[tokio::test]

@@ -26,6 +26,8 @@ pub(crate) struct Protocol {
     pub(crate) error: String,
     pub(crate) malformed: String,
     pub(crate) bad_arguments: String,
+    pub(crate) cut_off_words: String,
+    pub(crate) cut_off_call: String,
     pub(crate) refusal: &'static str,
     pub(crate) agent: fn(&str, Retry) -> AgentBuilder,
     pub(crate) authorization: &'static str,
@@ -144,6 +146,16 @@ async fn arguments_that_are_no_json_are_told_to_the_model() {
         let told = results(&reply.unwrap());
         assert!(told[0].starts_with("Invalid tool input: the arguments are not JSON"), "{told:?}");
         assert_eq!((shop.ran().len(), server.requests().len()), (0, 2));
+    }
+}
+
+#[tokio::test]
+async fn a_call_that_is_cut_off_at_the_limit_of_tokens_is_not_taken_for_one_without_arguments() {
+    for protocol in both() {
+        let (error, requests) = protocol.error([Answer::stream(&protocol.cut_off_call)]).await;
+        assert_eq!((error.code(), requests), ("turn_cut_off", 1), "{}", protocol.name);
+        let (reply, ..) = protocol.chat([Answer::stream(&protocol.cut_off_words)]).await;
+        assert_eq!(reply.unwrap().text, "Both", "{}: words are as good as they are", protocol.name);
     }
 }
 

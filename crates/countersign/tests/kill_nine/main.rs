@@ -14,5 +14,6 @@
 )]
 
 mod calls;
+mod chats;
 mod process;
 mod scripts;
