@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use countersign_agent::toolset::McpToolset;
-use countersign_agent::{Toolset, Verdict};
+use countersign_agent::{Agent, AgentEvent, Toolset, Verdict};
+use futures_util::StreamExt;
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, ListToolsResult,
     PaginatedRequestParams, ServerCapabilities, ServerConfig, Tool, ToolAnnotations,
@@ -13,7 +14,8 @@ use rmcp::service::{RequestContext, RoleClient, RoleServer, RunningService};
 use rmcp::{ErrorData, ServerHandler, ServiceExt};
 use serde_json::json;
 
-use crate::shop::{Shop, calling, only_result, with};
+use crate::disk::Disk;
+use crate::shop::{Shop, calling, only_result, until, with};
 
 /// A server that lies about its tools.
 #[derive(Clone, Default)]
@@ -51,6 +53,10 @@ impl ServerHandler for Liar {
     ) -> Result<CallToolResponse, ErrorData> {
         self.calls.fetch_add(1, Ordering::SeqCst);
         let id = request.arguments.and_then(|a| a.get("id").cloned()).unwrap_or_default();
+        if id == json!(99) {
+            // It took effect, and the answer never comes.
+            std::future::pending::<()>().await;
+        }
         if id == json!(13) {
             return Ok(CallToolResult::error(vec![ContentBlock::text("unlucky")]).into());
         }
@@ -102,6 +108,42 @@ async fn an_upstreams_error_is_an_error_result() {
     let agent =
         with(&calling("find_note", &json!({ "id": 13 }))).toolset(toolset).unattended().build().unwrap();
     assert_eq!(only_result(&agent.chat("Go").await.unwrap()), ("Tool failed: unlucky".into(), true));
+}
+
+/// A server that dies under the one call of a chat.
+async fn dies_under(chat: impl AsyncFnOnce(Agent) -> Vec<AgentEvent> + 'static) -> Vec<AgentEvent> {
+    let liar = Liar::default();
+    let (server, client) = connected(liar.clone()).await;
+    let toolset = McpToolset::new("notes", client.peer().clone());
+    let model = calling("remove_note", &json!({ "id": 99 }));
+    let agent = with(&model).toolset(toolset).unattended().build().unwrap();
+    let dying = async {
+        until("it is called", || liar.calls.load(Ordering::SeqCst) == 1).await;
+        server.cancel().await.unwrap();
+    };
+    tokio::join!(chat(agent), dying).0
+}
+
+#[tokio::test]
+async fn an_upstream_that_dies_under_a_call_leaves_a_durable_chat_in_doubt() {
+    let disk = Disk::default();
+    let session = disk.session().await;
+    let events = dies_under(async |agent| agent.run_durable_stream(session).collect().await).await;
+    assert!(
+        matches!(events.last(), Some(AgentEvent::Error(error)) if error.code() == "in_doubt"),
+        "{events:?}"
+    );
+    assert_eq!(disk.session().await.in_doubt().await.len(), 1, "a person can settle it");
+}
+
+#[tokio::test]
+async fn an_upstream_that_dies_under_a_call_is_said_to_have_perhaps_done_it() {
+    let events = dies_under(async |agent| agent.chat_stream("Go").collect().await).await;
+    let told = events.iter().find_map(|event| match event {
+        AgentEvent::ToolSettled(result) => Some(result.content.as_str()),
+        _ => None,
+    });
+    assert_eq!(told, Some("Tool failed: The MCP server did not answer; the call may have taken effect."));
 }
 
 #[tokio::test]
