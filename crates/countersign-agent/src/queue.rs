@@ -213,6 +213,16 @@ mod tests {
     }
 
     #[test]
+    fn nothing_follows_the_last_event() {
+        let mut inner = Inner::default();
+        inner.put(AgentEvent::Error(Arc::new(AgentError::Stopped)));
+        inner.put(AgentEvent::Warning { message: "too late".into() });
+        inner.put(delta("too late"));
+        assert!(matches!(inner.take(), Some(AgentEvent::Error(_))));
+        assert!(inner.take().is_none());
+    }
+
+    #[test]
     fn at_the_bound_deltas_are_dropped_with_a_warning_and_one_byte_below_it_they_are_not() {
         let mut inner = Inner::default();
         inner.put(delta(&"x".repeat(MAX_WAITING_DELTA_BYTES)));

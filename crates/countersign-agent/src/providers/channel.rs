@@ -114,7 +114,7 @@ impl Drop for Withdrawn<'_> {
 impl Confirmations {
     /// The next question that was not shown yet; nothing once the agent is gone.
     pub async fn next(&self) -> Option<ConfirmationRequest> {
-        poll_fn(|context| self.shared.poll(context, Inner::to_show)).await
+        poll_fn(|context| self.shared.poll(context, Inner::next_unshown)).await
     }
 
     /// Answers this very question. An answer to an event that was just read may be faster than the question itself, so that
@@ -136,7 +136,7 @@ impl Stream for Confirmations {
     type Item = ConfirmationRequest;
 
     fn poll_next(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<ConfirmationRequest>> {
-        self.shared.poll(context, Inner::to_show)
+        self.shared.poll(context, Inner::next_unshown)
     }
 }
 
@@ -181,7 +181,7 @@ impl Shared {
 }
 
 impl Inner {
-    fn to_show(&mut self) -> Option<ConfirmationRequest> {
+    fn next_unshown(&mut self) -> Option<ConfirmationRequest> {
         let waiting = self.pending.values_mut().find(|waiting| !waiting.shown)?;
         waiting.shown = true;
         Some(waiting.request.clone())

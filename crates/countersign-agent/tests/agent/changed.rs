@@ -133,12 +133,33 @@ async fn a_turn_that_fails_is_not_held_up_by_somebody_who_thinks_and_starts_noth
     let agent = with(&model)
         .tool(shop.read())
         .tool(shop.delete())
+        .post_hook(shop.watcher())
         .confirmation(shop.nobody_answers())
         .build()
         .unwrap();
     let run = tokio::time::timeout(crate::shop::SOON, agent.run_durable(session)).await;
     assert_eq!(run.expect("nobody is waited for").unwrap_err().code(), "journal_unavailable");
     assert_eq!(shop.ran(), ["read_file a"]);
+    let seen: Vec<String> = shop.seen().into_iter().map(|(call, _)| call.tool_name).collect();
+    assert_eq!(seen, ["read_file"], "what ran was seen, recorded or not");
+}
+
+#[tokio::test]
+async fn after_a_write_of_unknown_fate_nothing_more_is_written_until_the_journal_is_opened_again() {
+    let (shop, model) = (Shop::default(), model());
+    let yes = shop.somebody(Verdict::Approve);
+    let agent = with(&model).tool(shop.delete()).confirmation(yes).build().unwrap();
+    let disk = Disk::of_a_run(agent, 3, Fate::StopAfter).await;
+    let session = disk.session().await;
+    let call = session.in_doubt().await[0].call;
+    disk.plan(1, Fate::Fail);
+    for _ in 0..2 {
+        let error = session.settle(call, Settlement::Retry, "ann").await.unwrap_err();
+        assert_eq!(error.code(), "journal_unavailable");
+        disk.heal();
+    }
+    assert_eq!(disk.names().last().unwrap(), "callStarted");
+    disk.session().await.settle(call, Settlement::Retry, "ann").await.expect("it is opened again");
 }
 
 #[tokio::test]

@@ -243,10 +243,10 @@ async fn approve_everything(gateway: Gateway) {
 }
 
 /// What a person says of a call in doubt who looked into the ledger.
-fn truth(folder: &Path, line: &str, value: serde_json::Value) -> Settlement {
+fn truth(folder: &Path, line: &str, value: &serde_json::Value) -> Settlement {
     note(folder, "doubts", line);
     if lines(folder, "ledger").iter().any(|written| written == line) {
-        Settlement::Done { value: Verbatim::of(&value).unwrap() }
+        Settlement::Done { value: Verbatim::of(value).unwrap() }
     } else {
         Settlement::Retry
     }
@@ -258,7 +258,7 @@ async fn settle_in_the_gateway(folder: &Path, gateway: &Gateway) {
         let result = gateway.wait(row.id, Patience::AtMost(Duration::ZERO)).await.unwrap().unwrap();
         let line: Line =
             serde_json::from_value(serde_json::to_value(&result.calls[0].args).unwrap()).unwrap();
-        let settlement = truth(folder, &format!("gateway {}", line.n), json!({ "n": line.n }));
+        let settlement = truth(folder, &format!("gateway {}", line.n), &json!({ "n": line.n }));
         let by = Principal::approver("ann").unwrap().into();
         gateway.settle(row.id, CallNo(0), settlement, &by).await.unwrap();
     }
@@ -267,7 +267,7 @@ async fn settle_in_the_gateway(folder: &Path, gateway: &Gateway) {
 async fn settle_in_the_chat(folder: &Path, conversation: &DurableSession) {
     for doubt in conversation.in_doubt().await {
         let line: Line = serde_json::from_value(doubt.input).unwrap();
-        let settlement = truth(folder, &format!("agent {}", line.n), json!("stamped"));
+        let settlement = truth(folder, &format!("agent {}", line.n), &json!("stamped"));
         conversation.settle(doubt.call, settlement, "ann").await.unwrap();
     }
 }
