@@ -24,6 +24,7 @@ use countersign_kernel::{Answer, Caller, Decide, Gateway, Patience, Target};
 use countersign_sdk::{Approved, Ctx, Plugin, Principal, Remember, SessionId, Tool, ToolError};
 use countersign_store::SqliteStore;
 use countersign_testkit::chance::Chance;
+use countersign_testkit::world::InTests as _;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
