@@ -6,25 +6,25 @@
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU32;
 
 use countersign_sdk::ToolError;
 use futures_util::FutureExt;
 use serde_json::Value;
 use tokio::sync::Semaphore;
+use tokio_util::sync::CancellationToken;
 
 use crate::agent::Agent;
-use crate::confirm::{Answerer, ConfirmationProvider, ConfirmationRequest, Verdict, digest};
+use crate::confirm::ConfirmationError;
 use crate::durable::conversation::{CallState, result};
 use crate::durable::ledger::Ledger;
-use crate::durable::record::{Asker, Record};
+use crate::durable::record::Record;
 use crate::error::AgentError;
 use crate::event::AgentEvent;
 use crate::hooks::ToolUse;
 use crate::message::CallKey;
-use crate::outcome::{DoubtAtTheGateway, ToolOutcome};
+use crate::outcome::{ToolOutcome, Unsettled};
 use crate::queue::Events;
-use crate::scope::{Gate, NOBODY, Scope, ToolCtx};
+use crate::scope::{Scope, ToolCtx};
 use crate::tool::{AgentTool, Handler, Work};
 
 /// What the calls of one turn share.
@@ -34,9 +34,11 @@ pub(crate) struct Turn {
     pub(crate) ledger: Arc<Ledger>,
     pub(crate) events: Events,
     /// How many handlers may run at once.
-    pub(crate) slots: Semaphore,
+    pub(crate) slots: Arc<Semaphore>,
     /// The one call that may hand off.
     pub(crate) handoff: Option<CallKey>,
+    /// Set once a call stopped the chat: what runs comes to its end, and nothing more starts or waits for a person.
+    pub(crate) failed: CancellationToken,
 }
 
 /// One call on its way.
@@ -84,23 +86,30 @@ impl CallRun {
         let result = result(&state.call, &outcome);
         let settled =
             Record::CallSettled { call: self.key, result: result.clone(), handoff: end.handoff.clone() };
-        self.turn.ledger.record(settled).await?;
-        self.turn.events.tell(AgentEvent::ToolSettled(result));
+        let recorded = self.turn.ledger.record(settled).await;
+        if recorded.is_ok() {
+            self.turn.events.tell(AgentEvent::ToolSettled(result));
+        }
+        // Also where the end could not be recorded: it happened.
         hooks.after(&used, &outcome).await;
+        recorded?;
         Ok(end.handoff.map_or(Settled::Here, Settled::HandedOff))
     }
 
     async fn run(&self, state: &CallState, used: &mut ToolUse) -> Result<End, AgentError> {
         let turn = &*self.turn;
-        let Some(tool) = turn.tools.iter().find(|tool| tool.name() == state.call.name) else {
+        let tool = turn.tools.iter().find(|tool| tool.name() == state.call.name);
+        if let Some(started) = &state.started {
+            // It was let on before, with this input, by the hooks of that time.
+            used.input = started.input.clone();
+            return match tool.filter(|tool| tool.fingerprint() == started.fingerprint) {
+                Some(tool) => self.let_on(tool, state, used).await,
+                None => Err(self.found_in_doubt(&state.call.name).await?),
+            };
+        }
+        let Some(tool) = tool else {
             return Ok(ToolOutcome::unusable(not_found(&state.call.name, &turn.tools)).into());
         };
-        if let Some(input) = &state.started {
-            // It was let on before, with this input, by the hooks and the person of that time.
-            used.input = input.clone();
-            let gate = if tool.requires_confirmation() { Gate::Approved } else { Gate::NotAsked };
-            return self.work(tool, state, used, gate).await;
-        }
         used.input = match parsed(&state.call.input).and_then(|input| tool.admit(input)) {
             Ok(input) => input,
             Err(outcome) => return Ok(outcome.into()),
@@ -108,99 +117,39 @@ impl CallRun {
         if let Err(outcome) = turn.agent.parts().hooks.before(tool, used).await {
             return Ok(outcome.into());
         }
-        let gate = match self.confirmed(tool, state, used).await? {
+        self.let_on(tool, state, used).await
+    }
+
+    /// The tool that it was started with is gone, or is another one by now: only a person can say what became of it.
+    async fn found_in_doubt(&self, tool: &str) -> Result<AgentError, AgentError> {
+        self.turn.ledger.record(Record::FoundInDoubt { call: self.key }).await?;
+        Ok(AgentError::InDoubt { call: self.key, tool: tool.to_owned(), execution: None })
+    }
+
+    /// Confirmation, and then the work. A call that an earlier process let on passes by what is on record.
+    async fn let_on(&self, tool: &AgentTool, state: &CallState, used: &ToolUse) -> Result<End, AgentError> {
+        let key = self.turn.ledger.look().await.call_key(self.key);
+        let mut scope = Scope::new(&self.turn, (self.key, &state.call), tool, &used.input, key);
+        scope.gate = match scope.confirm().await {
             Ok(gate) => gate,
-            Err(outcome) => return Ok(outcome.into()),
+            Err(refusal) => return self.refused(refusal),
         };
-        self.work(tool, state, used, gate).await
-    }
-
-    /// Asks, where somebody must be asked: a yes is on record when this returns.
-    async fn confirmed(
-        &self,
-        tool: &AgentTool,
-        state: &CallState,
-        used: &ToolUse,
-    ) -> Result<Result<Gate, ToolOutcome>, AgentError> {
-        if !tool.requires_confirmation() {
-            return Ok(Ok(Gate::NotAsked));
-        }
-        let provider = match self.turn.agent.parts().asking.answerer() {
-            Answerer::Provider(provider) => provider,
-            Answerer::Waived => return Ok(Ok(Gate::NotAsked)),
-            Answerer::Missing => return Ok(Err(ToolOutcome::confirmation_failed(NOBODY))),
-        };
-        let request = self.scope(tool, state, used, Gate::NotAsked).await.request(None, None);
-        Ok(match self.verdict(tool, state, provider, request).await? {
-            Ok(Verdict::Approve) => Ok(Gate::Approved),
-            Ok(Verdict::Reject { reason }) => Err(ToolOutcome::rejected(reason.as_deref())),
-            Err(problem) => Err(ToolOutcome::confirmation_failed(&problem)),
-        })
-    }
-
-    /// What the person says, or said before a restart: about this very input.
-    async fn verdict(
-        &self,
-        tool: &AgentTool,
-        state: &CallState,
-        provider: &dyn ConfirmationProvider,
-        request: ConfirmationRequest,
-    ) -> Result<Result<Verdict, String>, AgentError> {
-        if !self.turn.ledger.is_durable() {
-            return Ok(self.asked(provider, request).await);
-        }
-        let question = match digest(&request) {
-            Ok(question) => question,
-            Err(problem) => return Ok(Err(problem)),
-        };
-        if let Some((_, said)) = state.decision.as_ref().filter(|(asked, _)| *asked == question) {
-            return Ok(Ok(said.clone()));
-        }
-        let said = self.asked(provider, request).await;
-        if let Ok(verdict) = &said {
-            self.record_decision(tool, question, verdict).await?;
-        }
-        Ok(said)
-    }
-
-    /// Whoever reads the stream hears of the question before the provider blocks on it.
-    async fn asked(
-        &self,
-        provider: &dyn ConfirmationProvider,
-        request: ConfirmationRequest,
-    ) -> Result<Verdict, String> {
-        self.turn.events.tell(AgentEvent::ConfirmationRequired(request.clone()));
-        self.turn.agent.parts().asking.ask(provider, request).await
-    }
-
-    async fn record_decision(
-        &self,
-        tool: &AgentTool,
-        question: String,
-        verdict: &Verdict,
-    ) -> Result<(), AgentError> {
-        let decided = Record::CallDecided {
-            call: self.key,
-            by: Asker::Agent,
-            question,
-            verdict: verdict.clone(),
-            repeatable: tool.is_repeatable(),
-        };
-        Ok(self.turn.ledger.record(decided).await?)
-    }
-
-    async fn work(
-        &self,
-        tool: &AgentTool,
-        state: &CallState,
-        used: &ToolUse,
-        gate: Gate,
-    ) -> Result<End, AgentError> {
         match tool.work() {
             Work::Handoff => Ok(self.handoff(&state.call.name)),
-            Work::Handler(handler) => {
-                let scope = self.scope(tool, state, used, gate).await;
-                self.start(tool, &**handler, scope).await
+            Work::Handler(handler) => self.start(&**handler, scope).await,
+        }
+    }
+
+    fn refused(&self, refusal: ConfirmationError) -> Result<End, AgentError> {
+        match refusal {
+            ConfirmationError::Rejected(rejected) => {
+                Ok(ToolOutcome::rejected(rejected.reason.as_deref()).into())
+            }
+            ConfirmationError::Unavailable(why) if self.turn.ledger.is_durable() => {
+                Err(AgentError::Unavailable(why))
+            }
+            ConfirmationError::Failed(why) | ConfirmationError::Unavailable(why) => {
+                Ok(ToolOutcome::confirmation_failed(&why).into())
             }
         }
     }
@@ -216,47 +165,51 @@ impl CallRun {
     }
 
     /// Starts the handler, once its start is on record where that matters.
-    async fn start(&self, tool: &AgentTool, handler: &Handler, scope: Scope) -> Result<End, AgentError> {
+    async fn start(&self, handler: &Handler, scope: Scope) -> Result<End, AgentError> {
         let turn = &*self.turn;
-        let _slot = turn.slots.acquire().await.map_err(|_| AgentError::Stopped)?;
-        let input = scope.input.clone();
-        if turn.ledger.is_durable() && tool.start_is_recorded() {
-            let (call, repeatable) = (self.key, tool.is_repeatable());
-            turn.ledger.record(Record::CallStarted { call, input: input.clone(), repeatable }).await?;
+        let slot = Arc::clone(&turn.slots).acquire_owned().await.map_err(|_| AgentError::Stopped)?;
+        if turn.failed.is_cancelled() {
+            return Err(AgentError::Stopped);
         }
+        let input = scope.input.clone();
+        if turn.ledger.is_durable() && scope.tool.start_is_recorded() {
+            let (call, repeatable) = (self.key, scope.tool.is_repeatable());
+            let fingerprint = scope.tool.fingerprint().to_owned();
+            let started = Record::CallStarted { call, input: input.clone(), repeatable, fingerprint };
+            turn.ledger.record(started).await?;
+        }
+        scope.takes(slot);
+        let scope = Arc::new(scope);
+        let ctx = ToolCtx::new(Arc::clone(&scope));
         // A handler may panic before it returns its future, too.
-        let running = AssertUnwindSafe(async { handler(ToolCtx::new(scope), input).await });
-        match running.catch_unwind().await {
-            Ok(Err(error)) => self.failed(tool, error),
-            Ok(returned) => Ok(ToolOutcome::of(returned).into()),
+        let running = AssertUnwindSafe(async { handler(ctx, input).await });
+        let returned = running.catch_unwind().await;
+        scope.end();
+        match returned {
+            Ok(Ok(value)) => Ok(ToolOutcome::of(Ok(value)).into()),
+            Ok(Err(error)) => self.failed(&scope, error),
             Err(panic) => Ok(ToolOutcome::failed(&format!("the tool panicked{}", said(&*panic))).into()),
         }
     }
 
-    /// A durable conversation stops where a gateway does not know what became of a call: settled there, it goes on.
-    fn failed(&self, tool: &AgentTool, error: ToolError) -> Result<End, AgentError> {
-        let doubt = error.cause().and_then(|cause| cause.downcast_ref::<DoubtAtTheGateway>());
-        if let Some(DoubtAtTheGateway(execution)) = doubt.filter(|_| self.turn.ledger.is_durable()) {
-            let (call, tool, execution) = (self.key, tool.name().to_owned(), Some(execution.clone()));
-            return Err(AgentError::InDoubt { call, tool, execution });
+    /// A durable conversation stops where nobody knows what became of a call, and goes on once that is known.
+    fn failed(&self, scope: &Scope, error: ToolError) -> Result<End, AgentError> {
+        match scope.halted() {
+            Some(ConfirmationError::Rejected(rejected)) => return Ok(ToolOutcome::halted(&rejected).into()),
+            Some(not_asked) => return self.refused(not_asked),
+            None => {}
         }
-        Ok(ToolOutcome::of(Err(error)).into())
-    }
-
-    async fn scope(&self, tool: &AgentTool, state: &CallState, used: &ToolUse, gate: Gate) -> Scope {
-        let turn = &*self.turn;
-        let conversation = turn.ledger.look().await.id.clone();
-        Scope {
-            agent: turn.agent.clone(),
-            call: state.call.clone(),
-            key: self.key,
-            tool: tool.clone(),
-            input: used.input.clone(),
-            gate,
-            ledger: Arc::clone(&turn.ledger),
-            events: turn.events.clone(),
-            idempotency_key: conversation.map(|id| format!("{id}:{}", self.key)),
-            asked: AtomicU32::new(0),
+        let unsettled = error.cause().and_then(|cause| cause.downcast_ref::<Unsettled>());
+        let in_doubt = |execution: Option<String>| AgentError::InDoubt {
+            call: self.key,
+            tool: scope.tool.name().to_owned(),
+            execution,
+        };
+        match unsettled.filter(|_| self.turn.ledger.is_durable()) {
+            Some(Unsettled::InDoubtAtTheGateway(execution)) => Err(in_doubt(Some(execution.clone()))),
+            Some(Unsettled::GatewayAway(why)) => Err(AgentError::Unavailable(why.clone())),
+            Some(Unsettled::NoAnswer) if scope.tool.must_not_run_twice() => Err(in_doubt(None)),
+            Some(Unsettled::NoAnswer) | None => Ok(ToolOutcome::of(Err(error)).into()),
         }
     }
 }

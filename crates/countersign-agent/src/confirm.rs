@@ -6,7 +6,9 @@
 //! Promise: a call that needs confirmation runs only on an explicit yes. A no, an error, a provider that is not there and time
 //! that ran out all mean that it does not run.
 
+use std::fmt;
 use std::panic::AssertUnwindSafe;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -16,10 +18,33 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
+use crate::tool::AgentTool;
+
+/// One question, unlike every other of this process. The model's ids of calls are not: some servers count from one in every
+/// turn, and a call may ask several times.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct QuestionId(u64);
+
+impl fmt::Display for QuestionId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl QuestionId {
+    pub(crate) fn next() -> Self {
+        static NEXT: AtomicU64 = AtomicU64::new(1);
+        Self(NEXT.fetch_add(1, Ordering::Relaxed))
+    }
+}
+
 /// What the person is asked about.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ConfirmationRequest {
+    /// Which question this is.
+    pub id: QuestionId,
     /// The model's id for the call.
     pub tool_call_id: String,
     /// The tool.
@@ -32,6 +57,21 @@ pub struct ConfirmationRequest {
     pub payload: Option<Value>,
     /// In a durable conversation: the same key again is the same question, asked anew after a restart.
     pub key: Option<String>,
+}
+
+impl ConfirmationRequest {
+    /// A question about a whole call, as the agent asks it.
+    pub fn new(tool_call_id: impl Into<String>, tool_name: impl Into<String>, input: Value) -> Self {
+        Self {
+            id: QuestionId::next(),
+            tool_call_id: tool_call_id.into(),
+            tool_name: tool_name.into(),
+            input,
+            hint: None,
+            payload: None,
+            key: None,
+        }
+    }
 }
 
 /// What the person says.
@@ -63,6 +103,12 @@ impl From<bool> for Verdict {
 
 /// Why a provider has no answer. The call fails with its text; it does not run.
 pub type ProviderError = Box<dyn std::error::Error + Send + Sync>;
+
+/// A provider's error that passes: nobody can be asked now. A durable conversation stops there and asks when it goes on;
+/// in any other the call fails.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct Unavailable(pub String);
 
 /// Asks somebody. Closures that take a request and return a future of a verdict are providers too.
 #[async_trait]
@@ -109,14 +155,17 @@ pub struct ConfirmationRejected {
 }
 
 /// Why a tool that asked from inside may not go on.
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ConfirmationError {
     /// The person said no.
     #[error(transparent)]
     Rejected(#[from] ConfirmationRejected),
-    /// Nobody could be asked, or what they said could not be kept.
+    /// Nobody could be asked.
     #[error("{0}")]
     Failed(String),
+    /// Nobody can be asked now, or what they said could not be kept: a durable conversation stops and asks later.
+    #[error("{0}")]
+    Unavailable(String),
 }
 
 /// How an agent asks: whom, and how long it waits.
@@ -158,7 +207,7 @@ impl Asking {
         &self,
         provider: &dyn ConfirmationProvider,
         request: ConfirmationRequest,
-    ) -> Result<Verdict, String> {
+    ) -> Result<Verdict, ConfirmationError> {
         let asked = AssertUnwindSafe(provider.confirm(request.clone())).catch_unwind();
         let answered = match self.timeout {
             None => asked.await,
@@ -174,23 +223,35 @@ impl Asking {
         };
         match answered {
             Ok(Ok(verdict)) => Ok(verdict),
-            Ok(Err(error)) => Err(error.to_string()),
-            Err(_) => Err("the confirmation provider panicked".to_owned()),
+            Ok(Err(error)) => Err(match error.downcast::<Unavailable>() {
+                Ok(passing) => ConfirmationError::Unavailable(passing.0),
+                Err(error) => ConfirmationError::Failed(error.to_string()),
+            }),
+            Err(_) => Err(ConfirmationError::Failed("the confirmation provider panicked".to_owned())),
         }
     }
 }
 
-/// What a verdict was given for: a yes counts for nothing else.
-pub(crate) fn digest(request: &ConfirmationRequest) -> Result<String, String> {
+/// What a verdict was given for: a yes counts for nothing else, nor for a tool that is another one by now.
+pub(crate) fn digest(request: &ConfirmationRequest, tool: &AgentTool) -> Result<String, ConfirmationError> {
     let shown = serde_json::json!({
-        "tool": request.tool_name,
+        "tool": tool.fingerprint(),
         "input": request.input,
         "hint": request.hint,
         "payload": request.payload,
     });
-    let canonical = Canonical::of(&shown).map_err(|e| e.to_string())?;
-    let hash = Sha256::digest(canonical.as_str().as_bytes());
-    Ok(hash.iter().map(|byte| format!("{byte:02x}")).collect())
+    let canonical = Canonical::of(&shown).map_err(|e| ConfirmationError::Failed(e.to_string()))?;
+    Ok(sha256(canonical.as_str()))
+}
+
+/// The hash of a text, as text.
+pub(crate) fn sha256(text: &str) -> String {
+    hex(&Sha256::digest(text.as_bytes()))
+}
+
+/// Bytes as text.
+pub(crate) fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// What follows a text where there is something to say.

@@ -100,6 +100,13 @@ pub enum AgentError {
         /// The gateway's execution that is in doubt, where the call lives in a gateway.
         execution: Option<String>,
     },
+    /// Who runs or confirms a call of a durable conversation cannot be reached. Nothing was recorded of it, so that it goes on
+    /// where it was.
+    #[error("the conversation cannot go on now: {0}; run it again when that is mended")]
+    Unavailable(String),
+    /// Nobody has said anything in the conversation.
+    #[error("nobody has said anything yet; say something with .say(…)")]
+    NothingSaid,
     /// The journal could not be read or written. Nothing may be assumed to have been recorded.
     #[error("{0}")]
     Journal(#[from] JournalError),
@@ -119,6 +126,8 @@ impl AgentError {
             Self::TooManyIterations(_) => "too_many_iterations",
             Self::UnknownHandoff(_) => "unknown_handoff",
             Self::InDoubt { .. } => "in_doubt",
+            Self::Unavailable(_) => "unavailable",
+            Self::NothingSaid => "nothing_said",
             Self::Journal(error) => error.code(),
             Self::Stopped => "stopped",
         }

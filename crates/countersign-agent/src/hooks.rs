@@ -2,7 +2,8 @@
 //!
 //! A pre-hook lets a call on, rewrites its input or denies it; one that fails or panics denies. An on-error hook may give the
 //! model another text for a tool's own failure; it never sees a denial or a rejection, so that it cannot make a success of
-//! one. A post-hook watches, always, also after denial and rejection, and sees the input that the call ended with.
+//! one. A post-hook watches, also after denial and rejection, and sees the input that the call ended with. It is told of every
+//! end that this process saw: not of one that a person settled out of doubt, nor after a crash between the end and the hook.
 
 use std::panic::AssertUnwindSafe;
 

@@ -65,7 +65,7 @@ mod turn;
 pub use agent::{Agent, AgentBuilder, DEFAULT_MAX_ITERATIONS, DEFAULT_PARALLEL_TOOLS, HANDOFF_PREFIX};
 pub use confirm::{
     ConfirmationError, ConfirmationProvider, ConfirmationRejected, ConfirmationRequest, ProviderError,
-    Verdict,
+    QuestionId, Unavailable, Verdict,
 };
 pub use countersign_kernel::{HookError, HookVerdict};
 pub use durable::{Doubt, DurableSession, FileJournal};

@@ -6,7 +6,7 @@ use countersign_core::bounds;
 use countersign_sdk::{ToolError, ToolErrorCode};
 use serde_json::Value;
 
-use crate::confirm::{ConfirmationError, ConfirmationRejected, after};
+use crate::confirm::{ConfirmationRejected, after};
 
 /// What a call came to.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -41,10 +41,20 @@ pub enum OutcomeKind {
 #[error("{0}")]
 pub(crate) struct RefusedAtTheGate(pub(crate) String);
 
-/// A gateway does not know what became of the call. It travels as the cause of a tool's error.
+/// Why it is not known what became of a call. It travels as the cause of a tool's error, and stops a durable conversation:
+/// what is not known must not be recorded as a failure.
 #[derive(Debug, thiserror::Error)]
-#[error("{0} is in doubt")]
-pub(crate) struct DoubtAtTheGateway(pub(crate) String);
+pub(crate) enum Unsettled {
+    /// The gateway does not know it itself: a person must settle this execution there.
+    #[error("{0} is in doubt")]
+    InDoubtAtTheGateway(String),
+    /// The gateway cannot be asked now. The call is found again by its key.
+    #[error("the gateway does not answer: {0}")]
+    GatewayAway(String),
+    /// Whoever runs the tool elsewhere did not answer, and may have run it.
+    #[error("there was no answer")]
+    NoAnswer,
+}
 
 impl ToolOutcome {
     pub(crate) fn succeeded(content: impl Into<String>) -> Self {
@@ -72,7 +82,7 @@ impl ToolOutcome {
         Self::new(OutcomeKind::ConfirmationFailed, format!("Confirmation error: {error}"))
     }
 
-    fn halted(rejected: &ConfirmationRejected) -> Self {
+    pub(crate) fn halted(rejected: &ConfirmationRejected) -> Self {
         let why = after(": ", rejected.reason.as_deref());
         Self::new(OutcomeKind::Halted, format!("Tool execution halted — confirmation rejected by user{why}"))
     }
@@ -87,11 +97,6 @@ impl ToolOutcome {
     }
 
     fn of_error(error: &ToolError) -> Self {
-        match error.cause().and_then(|cause| cause.downcast_ref::<ConfirmationError>()) {
-            Some(ConfirmationError::Rejected(rejected)) => return Self::halted(rejected),
-            Some(ConfirmationError::Failed(why)) => return Self::confirmation_failed(why),
-            None => {}
-        }
         if let Some(rejected) = error.cause().and_then(|cause| cause.downcast_ref::<ConfirmationRejected>()) {
             return Self::halted(rejected);
         }

@@ -2,7 +2,8 @@
 //!
 //! Promise: a reader that is slow or absent holds nobody up. Deltas that nobody took yet are merged, and past
 //! [`MAX_WAITING_DELTA_BYTES`] their text is dropped and a warning says so; the whole text is in the last event all the same.
-//! Structural events are never dropped: a chat has at most so many of them as its limits of turns, calls and questions allow.
+//! Structural events are never dropped: a chat has at most so many of them, and so large, as its limits of turns, calls,
+//! questions and results allow.
 
 use std::collections::VecDeque;
 use std::pin::Pin;
@@ -145,6 +146,10 @@ impl Queue {
 
 impl Inner {
     fn put(&mut self, event: AgentEvent) {
+        // Whoever kept a tool's context may still speak; nothing follows the last event.
+        if self.ended {
+            return;
+        }
         let Some(size) = delta_size(&event) else {
             self.ended |= event.is_last();
             self.waiting.push_back(event);

@@ -3,7 +3,7 @@
 //! Promise: input that reaches a handler passed the schema of its type, with defaults written out, so that a person who
 //! confirms it sees what will run.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use countersign_sdk::{Schema, SchemaError, ToolError, ToolErrorCode, UnknownProperties};
 use futures_util::future::{BoxFuture, FutureExt};
@@ -12,6 +12,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
+use crate::confirm::sha256;
 use crate::outcome::ToolOutcome;
 use crate::scope::ToolCtx;
 
@@ -37,6 +38,24 @@ struct Definition {
     checked: Option<Result<Schema, SchemaError>>,
     effects: AgentEffects,
     home: Home,
+    fingerprint: OnceLock<String>,
+}
+
+impl Definition {
+    /// What the tool is, as one value: what it is called, says, takes and does.
+    fn fingerprint(&self) -> &str {
+        self.fingerprint.get_or_init(|| {
+            let definition = json!({
+                "name": self.name,
+                "description": self.description,
+                "schema": self.schema,
+                "destructive": self.effects.destructive,
+                "idempotent": self.effects.idempotent,
+                "gateway": self.home == Home::Gateway,
+            });
+            sha256(&definition.to_string())
+        })
+    }
 }
 
 /// Where a tool's calls live.
@@ -92,7 +111,8 @@ impl AgentTool {
         handler: Arc<Handler>,
     ) -> Self {
         let AgentToolBuilder { name, description, effects, confirmation, .. } = builder;
-        let definition = Definition { name, description, schema, checked: None, effects, home };
+        let fingerprint = OnceLock::new();
+        let definition = Definition { name, description, schema, checked: None, effects, home, fingerprint };
         Self { definition: Arc::new(definition), confirmation, work: Work::Handler(handler) }
     }
 
@@ -102,9 +122,15 @@ impl AgentTool {
             "type": "object",
             "properties": { "reason": { "type": "string", "description": "Why the other agent should go on." } },
         });
-        let (effects, home) = (AgentEffects::default(), Home::Here);
-        let definition =
-            Definition { name, description, schema: Arc::new(schema), checked: None, effects, home };
+        let definition = Definition {
+            name,
+            description,
+            schema: Arc::new(schema),
+            checked: None,
+            effects: AgentEffects::default(),
+            home: Home::Here,
+            fingerprint: OnceLock::new(),
+        };
         Self { definition: Arc::new(definition), confirmation: Confirmation::ByEffects, work: Work::Handoff }
     }
 
@@ -162,6 +188,16 @@ impl AgentTool {
     /// Whether its start must be on record before it runs: because it must not run twice, or must run with the same input.
     pub(crate) fn start_is_recorded(&self) -> bool {
         self.is_destructive() || self.requires_confirmation() || self.lives_in_a_gateway()
+    }
+
+    /// Whether nobody may run it again before it is known what became of it.
+    pub(crate) fn must_not_run_twice(&self) -> bool {
+        self.start_is_recorded() && !self.is_repeatable()
+    }
+
+    /// What the tool is, as one value: an approval of it is for no other.
+    pub(crate) fn fingerprint(&self) -> &str {
+        self.definition.fingerprint()
     }
 
     /// Whether it may run again where nobody knows if it ran: by its effects, or because a gateway knows the call by its key.
@@ -253,6 +289,7 @@ impl AgentToolBuilder {
             checked: Some(checked),
             effects: self.effects,
             home: Home::Here,
+            fingerprint: OnceLock::new(),
         };
         let erased: Arc<Handler> = Arc::new(move |ctx, input| match serde_json::from_value::<I>(input) {
             Ok(input) => {

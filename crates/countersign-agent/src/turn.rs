@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
 
 use crate::agent::{Agent, Pace};
 use crate::calls::{CallRun, Settled, Turn};
@@ -48,7 +49,7 @@ impl Run {
                     let messages = self.ledger.look().await.messages().to_vec();
                     return Ok(Reply { text, agent, messages });
                 }
-                Next::AwaitInput => return Err(AgentError::Stopped),
+                Next::AwaitInput => return Err(AgentError::NothingSaid),
             }
         }
     }
@@ -116,7 +117,8 @@ impl Run {
             tools,
             ledger: Arc::clone(&self.ledger),
             events: self.events.clone(),
-            slots: Semaphore::new(limit),
+            slots: Arc::new(Semaphore::new(limit)),
+            failed: CancellationToken::new(),
         });
         let mut waiting = open.into_iter();
         // Dropping the set stops what runs in it.
@@ -131,8 +133,11 @@ impl Run {
                 Ok(Settled::HandedOff(to)) => {
                     self.events.tell(AgentEvent::Handoff { from: turn.agent.name().to_owned(), to });
                 }
-                // The others are let go on to their ends: one that is cut off would be in doubt as well.
-                Err(error) => failed = failed.or(Some(error)),
+                // What runs is let go on to its end: cut off, it would be in doubt as well.
+                Err(error) => {
+                    turn.failed.cancel();
+                    failed = failed.or(Some(error));
+                }
             }
             if let Some(key) = waiting.next().filter(|_| failed.is_none()) {
                 running.spawn(CallRun::new(Arc::clone(&turn), key).settle());

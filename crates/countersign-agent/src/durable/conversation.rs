@@ -15,6 +15,8 @@ use crate::outcome::ToolOutcome;
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Conversation {
     pub(crate) id: Option<String>,
+    /// What its idempotency keys begin with.
+    nonce: Option<String>,
     /// The agent that began, once its model spoke.
     root: Option<String>,
     /// Whom it was handed to since, in order.
@@ -46,13 +48,20 @@ pub(crate) enum Next {
 pub(crate) struct CallState {
     pub(crate) call: ToolCall,
     /// What a person said before it ran, and about what.
-    pub(crate) decision: Option<(String, Verdict)>,
+    decision: Option<(String, Verdict)>,
     /// What its handler asked, and what a person said.
     answers: BTreeMap<u32, (String, Option<Verdict>)>,
-    /// What it ran with.
-    pub(crate) started: Option<Value>,
+    pub(crate) started: Option<Begun>,
     last: Last,
     settled: Option<(ToolResult, Option<String>)>,
+}
+
+/// What a call was started with.
+#[derive(Debug, Clone)]
+pub(crate) struct Begun {
+    pub(crate) input: Value,
+    /// Which tool it was.
+    pub(crate) fingerprint: String,
 }
 
 /// The last thing recorded of a call that has no result.
@@ -95,10 +104,21 @@ impl Conversation {
         (key.turn == self.turn).then(|| self.calls.get(key.call.checked_sub(1)? as usize)).flatten()
     }
 
-    /// What a person said to the `nth` question of a call's handler, where it was this one.
-    pub(crate) fn answer(&self, key: CallKey, nth: u32, question: &str) -> Option<Verdict> {
-        let (asked, verdict) = self.call(key)?.answers.get(&nth)?;
-        verdict.clone().filter(|_| asked == question)
+    /// A key for a call that is the same after every restart, and no other call's of any conversation.
+    pub(crate) fn call_key(&self, key: CallKey) -> Option<String> {
+        self.nonce.as_ref().map(|nonce| format!("{nonce}:{key}"))
+    }
+
+    /// What a person said to a question about a call, where it was this one.
+    pub(crate) fn answer(&self, key: CallKey, by: Asker, question: &str) -> Option<Verdict> {
+        let call = self.call(key)?;
+        let (asked, verdict) = match by {
+            Asker::Agent => call.decision.as_ref().map(|(asked, verdict)| (asked, Some(verdict)))?,
+            Asker::Handler { nth } => {
+                call.answers.get(&nth).map(|(asked, verdict)| (asked, verdict.as_ref()))?
+            }
+        };
+        verdict.filter(|_| asked == question).cloned()
     }
 
     /// Calls that were let on and have no result: where no process runs them, nobody knows whether they took effect.
@@ -121,10 +141,14 @@ impl Conversation {
     /// Takes a record in, or says why it does not fit.
     pub(crate) fn apply(&mut self, record: Record) -> Result<(), String> {
         match record {
-            Record::Opened { conversation } => match &self.id {
-                None => self.id = Some(conversation),
-                Some(_) => return Err("a conversation begins once".to_owned()),
-            },
+            Record::Opened { conversation, nonce } => {
+                if self.id.is_some() || !self.messages.is_empty() {
+                    return Err("a conversation begins once, and before anything is said".to_owned());
+                }
+                // Earlier builds wrote none, and their keys began with the name.
+                let nonce = if nonce.is_empty() { conversation.clone() } else { nonce };
+                (self.id, self.nonce) = (Some(conversation), Some(nonce));
+            }
             Record::Said { text } => self.said(text)?,
             Record::ModelTurned { agent, text, calls, blocks } => self.turned(agent, text, calls, blocks)?,
             Record::CallAsked { call, nth, question } => {
@@ -135,10 +159,16 @@ impl Conversation {
             Record::CallDecided { call, by, question, verdict, repeatable } => {
                 self.unsettled(call)?.decided(by, question, verdict, repeatable);
             }
-            Record::CallStarted { call, input, repeatable } => {
+            Record::CallWaived { call, repeatable } => {
+                self.unsettled(call)?.last = Last::LetOn { repeatable };
+            }
+            Record::CallStarted { call, input, repeatable, fingerprint } => {
                 let state = self.unsettled(call)?;
-                state.started = Some(input);
+                state.started = Some(Begun { input, fingerprint });
                 state.last = Last::LetOn { repeatable };
+            }
+            Record::FoundInDoubt { call } => {
+                self.unsettled(call)?.last = Last::LetOn { repeatable: false };
             }
             Record::CallSettled { call, result, handoff } => {
                 self.unsettled(call)?.settled = Some((result, handoff));
@@ -238,8 +268,9 @@ impl CallState {
         let outcome = match settlement {
             Settlement::Done { value } => ToolOutcome::of(Ok(value.to_value())),
             Settlement::Failed { message } => ToolOutcome::failed(&message),
+            // It did not run: it goes its way anew, past the hooks and by what the person said of this very input.
             Settlement::Retry => {
-                self.last = Last::Harmless;
+                (self.last, self.started) = (Last::Harmless, None);
                 return Ok(());
             }
         };

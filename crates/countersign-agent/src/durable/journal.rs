@@ -7,10 +7,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
 
-/// The largest journal that is read.
+/// How large a journal may become: past this nothing more begins, and only what is under way is brought to its end.
 pub const MAX_JOURNAL_BYTES: u64 = 256 << 20;
+/// The largest journal that is read: room for a turn and all of its results on top of the bound.
+const MAX_READ_BYTES: u64 = 2 * MAX_JOURNAL_BYTES;
+/// How every line begins.
+const MARK: &[u8] = b"{\"v\":";
 
-/// Keeps the lines of one conversation.
+/// Keeps the lines of one conversation. An implementation must see to it that nobody else writes to them meanwhile.
 #[async_trait]
 pub trait Journal: Send + Sync + 'static {
     /// Every line that was appended, in order.
@@ -34,8 +38,17 @@ pub enum JournalError {
     #[error("the journal {0} is in use by another process; one conversation runs in one place")]
     InUse(PathBuf),
     /// The journal is past its bound.
-    #[error("the journal has more than {MAX_JOURNAL_BYTES} bytes; begin a new conversation")]
+    #[error("the journal has met its bound of {MAX_JOURNAL_BYTES} bytes; begin a new conversation")]
     TooLarge,
+    /// The file is something else.
+    #[error("{0} is no journal of a conversation, and was left as it is; name another file")]
+    NotAJournal(PathBuf),
+    /// No conversation began in it.
+    #[error("no conversation began in this journal; begin one")]
+    NotBegun,
+    /// The system has no random bits to give.
+    #[error("the system has no entropy for a new conversation")]
+    NoEntropy,
     /// A line is damaged.
     #[error("line {line} of the journal is damaged: {problem}")]
     Corrupt {
@@ -62,7 +75,9 @@ impl JournalError {
     /// The stable code.
     pub fn code(&self) -> &'static str {
         match self {
-            Self::Io { .. } | Self::Poisoned => "journal_unavailable",
+            Self::Io { .. } | Self::Poisoned | Self::NoEntropy => "journal_unavailable",
+            Self::NotAJournal(_) => "not_a_journal",
+            Self::NotBegun => "journal_empty",
             Self::InUse(_) => "journal_in_use",
             Self::TooLarge => "journal_full",
             Self::Corrupt { .. } => "journal_damaged",
@@ -82,7 +97,6 @@ pub struct FileJournal {
 struct Open {
     path: PathBuf,
     file: File,
-    poisoned: bool,
 }
 
 impl FileJournal {
@@ -100,11 +114,14 @@ impl FileJournal {
             Err(std::fs::TryLockError::WouldBlock) => return Err(JournalError::InUse(path.to_owned())),
             Err(std::fs::TryLockError::Error(cause)) => return Err(failed(cause)),
         }
+        if !is_ours(&mut file).map_err(failed)? {
+            return Err(JournalError::NotAJournal(path.to_owned()));
+        }
         cut_torn_line(&mut file).map_err(failed)?;
         // The name must survive too, not only what is in the file.
         let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
         File::open(folder.unwrap_or(Path::new("."))).and_then(|folder| folder.sync_all()).map_err(failed)?;
-        Ok(Self { file: Arc::new(Mutex::new(Open { path: path.to_owned(), file, poisoned: false })) })
+        Ok(Self { file: Arc::new(Mutex::new(Open { path: path.to_owned(), file })) })
     }
 
     async fn with<T: Send + 'static>(
@@ -132,13 +149,7 @@ impl Journal for FileJournal {
 
     async fn append(&self, line: String) -> Result<(), JournalError> {
         self.with(move |open| {
-            if open.poisoned {
-                return Err(JournalError::Poisoned);
-            }
-            open.poisoned = true;
-            open.write(line).map_err(|cause| JournalError::Io { path: open.path.clone(), cause })?;
-            open.poisoned = false;
-            Ok(())
+            open.write(line).map_err(|cause| JournalError::Io { path: open.path.clone(), cause })
         })
         .await
     }
@@ -147,7 +158,7 @@ impl Journal for FileJournal {
 impl Open {
     /// The lines; nothing where there are too many.
     fn read(&mut self) -> io::Result<Option<Vec<String>>> {
-        if self.file.metadata()?.len() > MAX_JOURNAL_BYTES {
+        if self.file.metadata()?.len() > MAX_READ_BYTES {
             return Ok(None);
         }
         self.file.seek(SeekFrom::Start(0))?;
@@ -161,6 +172,14 @@ impl Open {
         self.file.write_all(line.as_bytes())?;
         self.file.sync_data()
     }
+}
+
+/// Whether a file is empty, or begins as a journal does.
+fn is_ours(file: &mut File) -> io::Result<bool> {
+    let mut beginning = Vec::new();
+    file.seek(SeekFrom::Start(0))?;
+    Read::by_ref(file).take(MARK.len() as u64).read_to_end(&mut beginning)?;
+    Ok(MARK.starts_with(&beginning))
 }
 
 /// Removes what follows the last end of a line.

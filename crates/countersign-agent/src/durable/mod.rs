@@ -17,10 +17,12 @@ pub(crate) mod record;
 use std::sync::Arc;
 
 use countersign_core::event::Settlement;
+use countersign_kernel::ports::{Entropy as _, SystemEntropy};
 
 pub use journal::{FileJournal, Journal, JournalError, MAX_JOURNAL_BYTES};
 
 use crate::agent::Agent;
+use crate::confirm::hex;
 use crate::error::AgentError;
 use crate::event::AgentEvent;
 use crate::message::{CallKey, Reply};
@@ -30,7 +32,7 @@ use conversation::{Conversation, Next};
 use ledger::Ledger;
 use record::Record;
 
-/// The longest id of a conversation: it becomes part of idempotency keys, which are visible ASCII of at most 200 bytes.
+/// The longest id of a conversation: a name, not a text.
 const MAX_ID_BYTES: usize = 128;
 
 /// A conversation and its journal.
@@ -58,13 +60,17 @@ impl DurableSession {
             let problem = format!("{id:?} is no id: use 1 to {MAX_ID_BYTES} visible ASCII characters");
             return Err(JournalError::OtherConversation(problem));
         }
-        let session = Self::open(journal).await?;
+        let session = Self::read(journal).await?;
         let (known, first) = {
             let conversation = session.ledger.look().await;
             (conversation.id.clone(), conversation.first_input().map(str::to_owned))
         };
         match known {
-            None => session.ledger.record(Record::Opened { conversation: id.to_owned() }).await?,
+            None => {
+                let bits = SystemEntropy.bits().ok_or(JournalError::NoEntropy)?;
+                let (conversation, nonce) = (id.to_owned(), hex(&bits));
+                session.ledger.record(Record::Opened { conversation, nonce }).await?;
+            }
             Some(known) if known != id => return Err(JournalError::OtherConversation(known)),
             Some(_) => {}
         }
@@ -76,14 +82,24 @@ impl DurableSession {
         Ok(session)
     }
 
-    /// Opens a conversation as its journal tells it.
+    /// Opens a conversation that began before, as its journal tells it.
     pub async fn open(journal: impl Journal) -> Result<Self, JournalError> {
-        let mut conversation = Conversation::default();
+        let session = Self::read(journal).await?;
+        let began = session.ledger.look().await.id.is_some();
+        if began { Ok(session) } else { Err(JournalError::NotBegun) }
+    }
+
+    async fn read(journal: impl Journal) -> Result<Self, JournalError> {
+        let (mut conversation, mut bytes) = (Conversation::default(), 0);
         for (number, line) in (1..).zip(journal.load().await?) {
             let record = Record::from_line(&line, number)?;
-            conversation.apply(record).map_err(|problem| JournalError::Corrupt { line: number, problem })?;
+            let begins = number > 1 || matches!(record, Record::Opened { .. });
+            let applied =
+                if begins { conversation.apply(record) } else { Err("it does not begin here".into()) };
+            applied.map_err(|problem| JournalError::Corrupt { line: number, problem })?;
+            bytes += line.len() as u64 + 1;
         }
-        Ok(Self { ledger: Ledger::durable(conversation, Arc::new(journal)) })
+        Ok(Self { ledger: Ledger::durable(conversation, Arc::new(journal), bytes) })
     }
 
     /// Says something more, once the model has ended.
@@ -102,7 +118,10 @@ impl DurableSession {
         let doubt = |(call, state): (CallKey, &conversation::CallState)| Doubt {
             call,
             tool: state.call.name.clone(),
-            input: state.started.clone().unwrap_or_else(|| state.call.input.clone().into()),
+            input: state
+                .started
+                .as_ref()
+                .map_or_else(|| state.call.input.clone().into(), |begun| begun.input.clone()),
         };
         conversation.let_on().map(doubt).collect()
     }

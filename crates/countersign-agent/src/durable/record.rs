@@ -19,8 +19,12 @@ const VERSION: u32 = 1;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", rename_all_fields = "camelCase")]
 pub(crate) enum Record {
-    /// The conversation began.
-    Opened { conversation: String },
+    /// The conversation began: its name, and random bits that no other conversation of that name has.
+    Opened {
+        conversation: String,
+        #[serde(default)]
+        nonce: String,
+    },
     /// A person said something.
     Said { text: String },
     /// The model spoke.
@@ -35,8 +39,16 @@ pub(crate) enum Record {
     CallAsked { call: CallKey, nth: u32, question: String },
     /// A person decided. The digest says about what.
     CallDecided { call: CallKey, by: Asker, question: String, verdict: Verdict, repeatable: bool },
-    /// The tool is about to run with this input.
-    CallStarted { call: CallKey, input: Value, repeatable: bool },
+    /// A handler asked, and the program wants nobody asked; it goes on.
+    CallWaived { call: CallKey, repeatable: bool },
+    /// The tool is about to run with this input. The fingerprint says which tool.
+    CallStarted {
+        call: CallKey,
+        input: Value,
+        repeatable: bool,
+        #[serde(default)]
+        fingerprint: String,
+    },
     /// The call has its result.
     CallSettled {
         call: CallKey,
@@ -44,6 +56,8 @@ pub(crate) enum Record {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         handoff: Option<String>,
     },
+    /// A call was started by an earlier process, and its tool is gone or changed.
+    FoundInDoubt { call: CallKey },
     /// A person said what became of a call in doubt.
     DoubtSettled { call: CallKey, settlement: Settlement, by: String },
 }
@@ -71,6 +85,11 @@ struct Version {
 }
 
 impl Record {
+    /// Whether it says what became of a call that was under way: that is recorded whatever else no longer fits.
+    pub(crate) fn ends_a_call(&self) -> bool {
+        matches!(self, Self::CallSettled { .. } | Self::FoundInDoubt { .. } | Self::DoubtSettled { .. })
+    }
+
     /// The record as a line of the journal, without its end.
     pub(crate) fn to_line(&self, at: Timestamp) -> Result<String, JournalError> {
         let line = Line { v: VERSION, at, record: self.clone() };

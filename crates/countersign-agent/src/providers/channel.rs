@@ -1,13 +1,20 @@
-//! Asking through a channel: the seed's pattern as one type. Whoever reads a chat's events answers by the call's id.
+//! Asking through a channel: the seed's pattern as one type. Whoever reads a chat's events answers the questions in them.
+//!
+//! Promise: an answer reaches the question that it was given to and no other, however often a person clicks, and whatever ids
+//! the model gives its calls.
 
 use std::collections::BTreeMap;
+use std::future::poll_fn;
+use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use tokio::sync::{Notify, oneshot};
+use futures_util::Stream;
+use tokio::sync::oneshot;
 
-use crate::confirm::{ConfirmationProvider, ConfirmationRequest, ProviderError, Verdict};
+use crate::confirm::{ConfirmationProvider, ConfirmationRequest, ProviderError, QuestionId, Verdict};
 
 /// The most questions that wait at once.
 pub const MAX_PENDING: usize = 1_024;
@@ -19,28 +26,37 @@ pub struct ChannelConfirmation {
     shared: Arc<Shared>,
 }
 
-/// The answering end, for whoever shows questions to a person. Once it is dropped, everything is refused.
+/// The answering end, for whoever shows questions to a person: a stream of questions, which ends when the agent is gone. Once
+/// this is dropped, everything is refused.
 pub struct Confirmations {
     shared: Arc<Shared>,
 }
 
-/// Nothing of this id waits for an answer.
+/// The question does not wait for an answer.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("no call {0:?} waits for a confirmation; it was answered, withdrawn, or never asked")]
-pub struct NotPending(pub String);
+#[error(
+    "this question about {tool_name:?} does not wait here; it was answered, withdrawn, or is decided elsewhere"
+)]
+pub struct NotPending {
+    /// The tool that was asked about.
+    pub tool_name: String,
+}
 
 #[derive(Default)]
 struct Shared {
     inner: Mutex<Inner>,
-    changed: Notify,
 }
 
 #[derive(Default)]
 struct Inner {
-    next: u64,
-    /// By order of asking.
-    pending: BTreeMap<u64, Waiting>,
-    closed: bool,
+    /// In order of asking.
+    pending: BTreeMap<QuestionId, Waiting>,
+    /// No asking end is left.
+    unasked: bool,
+    /// No answering end is left.
+    unanswered: bool,
+    /// Who waits for any of this to change.
+    watching: Vec<Waker>,
 }
 
 struct Waiting {
@@ -61,71 +77,53 @@ impl ChannelConfirmation {
 impl ConfirmationProvider for ChannelConfirmation {
     async fn confirm(&self, request: ConfirmationRequest) -> Result<Verdict, ProviderError> {
         let (answer, answered) = oneshot::channel();
-        let number = {
-            let mut inner = self.shared.locked();
-            if inner.closed {
-                return Err("nobody is left to answer".into());
+        let id = request.id;
+        self.shared.change(|inner| {
+            if inner.unanswered {
+                return Err("nobody is left to answer".to_owned());
             }
             if inner.pending.len() >= MAX_PENDING {
-                return Err(format!("{MAX_PENDING} questions wait already").into());
+                return Err(format!("{MAX_PENDING} questions wait already"));
             }
-            inner.next += 1;
-            let number = inner.next;
-            inner.pending.insert(number, Waiting { request, shown: false, answer });
-            number
-        };
-        let withdrawn = Withdrawn { shared: Arc::clone(&self.shared), number };
-        self.shared.changed.notify_waiters();
-        let verdict = answered.await;
-        drop(withdrawn);
-        verdict.map_err(|_| "nobody is left to answer".into())
+            inner.pending.insert(id, Waiting { request, shown: false, answer });
+            Ok(())
+        })?;
+        let _withdrawn = Withdrawn { shared: &self.shared, id };
+        answered.await.map_err(|_| "nobody is left to answer".into())
+    }
+}
+
+impl Drop for ChannelConfirmation {
+    fn drop(&mut self) {
+        self.shared.change(|inner| inner.unasked = true);
     }
 }
 
 /// Takes a question away when its asker is gone.
-struct Withdrawn {
-    shared: Arc<Shared>,
-    number: u64,
+struct Withdrawn<'a> {
+    shared: &'a Shared,
+    id: QuestionId,
 }
 
-impl Drop for Withdrawn {
+impl Drop for Withdrawn<'_> {
     fn drop(&mut self) {
-        self.shared.locked().pending.remove(&self.number);
+        self.shared.locked().pending.remove(&self.id);
     }
 }
 
 impl Confirmations {
-    /// The next question that was not shown yet. It waits for as long as there is none.
-    pub async fn next(&self) -> ConfirmationRequest {
-        loop {
-            let changed = self.shared.changed.notified();
-            tokio::pin!(changed);
-            changed.as_mut().enable();
-            if let Some(waiting) = self.shared.locked().pending.values_mut().find(|w| !w.shown) {
-                waiting.shown = true;
-                return waiting.request.clone();
-            }
-            changed.await;
-        }
+    /// The next question that was not shown yet; nothing once the agent is gone.
+    pub async fn next(&self) -> Option<ConfirmationRequest> {
+        poll_fn(|context| self.shared.poll(context, Inner::to_show)).await
     }
 
-    /// Answers the oldest question about this call. An answer to an event that was just read may be faster than the question
-    /// itself, so that it is waited for, briefly.
-    pub async fn respond(&self, tool_call_id: &str, verdict: Verdict) -> Result<(), NotPending> {
-        let found = tokio::time::timeout(QUESTION_ON_ITS_WAY, async {
-            loop {
-                let changed = self.shared.changed.notified();
-                tokio::pin!(changed);
-                changed.as_mut().enable();
-                if let Some(waiting) = self.shared.taken(tool_call_id) {
-                    return waiting;
-                }
-                changed.await;
-            }
-        });
-        let not_pending = || NotPending(tool_call_id.to_owned());
-        let waiting = found.await.map_err(|_| not_pending())?;
-        waiting.answer.send(verdict).map_err(|_| not_pending())
+    /// Answers this very question. An answer to an event that was just read may be faster than the question itself, so that
+    /// it is waited for, briefly.
+    pub async fn respond(&self, asked: &ConfirmationRequest, verdict: Verdict) -> Result<(), NotPending> {
+        let found = poll_fn(|context| self.shared.poll(context, |inner| inner.taken(asked.id)));
+        let waiting = tokio::time::timeout(QUESTION_ON_ITS_WAY, found).await.ok().flatten();
+        let answered = waiting.and_then(|waiting| waiting.answer.send(verdict).ok());
+        answered.ok_or_else(|| NotPending { tool_name: asked.tool_name.clone() })
     }
 
     /// The questions that wait, oldest first.
@@ -134,24 +132,62 @@ impl Confirmations {
     }
 }
 
+impl Stream for Confirmations {
+    type Item = ConfirmationRequest;
+
+    fn poll_next(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<ConfirmationRequest>> {
+        self.shared.poll(context, Inner::to_show)
+    }
+}
+
 impl Drop for Confirmations {
     fn drop(&mut self) {
-        let mut inner = self.shared.locked();
-        inner.closed = true;
-        // Their senders go with them, which tells whoever waits.
-        inner.pending.clear();
+        self.shared.change(|inner| {
+            inner.unanswered = true;
+            // Their senders go with them, which tells whoever waits.
+            inner.pending.clear();
+        });
     }
 }
 
 impl Shared {
-    fn taken(&self, tool_call_id: &str) -> Option<Waiting> {
+    /// Changes something, and wakes whoever waits for that.
+    fn change<T>(&self, change: impl FnOnce(&mut Inner) -> T) -> T {
+        let (changed, watching) = {
+            let mut inner = self.locked();
+            (change(&mut inner), std::mem::take(&mut inner.watching))
+        };
+        watching.into_iter().for_each(Waker::wake);
+        changed
+    }
+
+    /// What is looked for, once it is there; nothing once nobody can ask any more.
+    fn poll<T>(&self, context: &Context<'_>, look: impl FnOnce(&mut Inner) -> Option<T>) -> Poll<Option<T>> {
         let mut inner = self.locked();
-        let of_call = |(_, waiting): &(&u64, &Waiting)| waiting.request.tool_call_id == tool_call_id;
-        let number = inner.pending.iter().find(of_call).map(|(number, _)| *number)?;
-        inner.pending.remove(&number)
+        match look(&mut inner) {
+            Some(found) => Poll::Ready(Some(found)),
+            None if inner.unasked => Poll::Ready(None),
+            None => {
+                inner.watching.retain(|waker| !waker.will_wake(context.waker()));
+                inner.watching.push(context.waker().clone());
+                Poll::Pending
+            }
+        }
     }
 
     fn locked(&self) -> MutexGuard<'_, Inner> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Inner {
+    fn to_show(&mut self) -> Option<ConfirmationRequest> {
+        let waiting = self.pending.values_mut().find(|waiting| !waiting.shown)?;
+        waiting.shown = true;
+        Some(waiting.request.clone())
+    }
+
+    fn taken(&mut self, id: QuestionId) -> Option<Waiting> {
+        self.pending.remove(&id)
     }
 }

@@ -5,15 +5,19 @@
 //! [`CONFIRM_PATH`], whose arguments are the request. It is destructive, so that policy asks; it does nothing, so that its
 //! success is the person's yes; and a yes counts for one call, never for a session.
 
+use std::sync::Arc;
+
 use async_trait::async_trait;
-use countersign_core::ids::ExecutionId;
-use countersign_kernel::{Begun, CallRequest, Caller, Follow, Gateway, Patience};
+use countersign_kernel::ports::{Entropy as _, SystemEntropy};
+use countersign_kernel::{Begun, CallError, CallRequest, Caller, Follow, Gateway, Patience};
 use countersign_sdk::{Approved, Ctx, Plugin, Remember, SessionId, Tool, ToolError};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use crate::confirm::{ConfirmationProvider, ConfirmationRequest, ProviderError, Verdict};
+use crate::confirm::{
+    ConfirmationProvider, ConfirmationRequest, ProviderError, Unavailable, Verdict, hex, sha256,
+};
 
 /// The gateway's tool that stands for tools of agents.
 pub const CONFIRM_PATH: &str = "agent.tools.confirm";
@@ -30,6 +34,11 @@ pub enum GatewayConfirmationError {
 
 /// Asks whoever decides in a gateway.
 pub struct GatewayConfirmation {
+    desk: Arc<Desk>,
+}
+
+/// Where questions are put, and in whose name.
+struct Desk {
     gateway: Gateway,
     requester: Caller,
     session: SessionId,
@@ -85,35 +94,67 @@ impl GatewayConfirmation {
         if gateway.catalog().get(CONFIRM_PATH).is_none() {
             return Err(GatewayConfirmationError::NoPlugin);
         }
-        Ok(Self { gateway: gateway.clone(), requester: requester.clone(), session: session.clone() })
+        let desk = Desk { gateway: gateway.clone(), requester: requester.clone(), session: session.clone() };
+        Ok(Self { desk: Arc::new(desk) })
     }
 }
 
-impl GatewayConfirmation {
+impl Desk {
     /// Asks. The same key again finds the same question.
-    async fn begin(&self, request: ConfirmationRequest) -> Result<Begun, ProviderError> {
-        let ConfirmationRequest { tool_call_id, tool_name, input, hint, payload, key } = request;
+    async fn begin(&self, request: ConfirmationRequest, key: String) -> Result<Begun, CallError> {
+        let ConfirmationRequest { tool_call_id, tool_name, input, hint, payload, .. } = request;
         let asked = Confirm { tool: tool_name, input, hint, payload, call: tool_call_id };
         let call = CallRequest {
             path: CONFIRM_PATH.to_owned(),
-            args: serde_json::to_value(asked)?,
+            args: json!(asked),
             caller: self.requester.clone(),
             session: self.session.clone(),
-            key: key.map(|key| format!("confirm:{key}")),
+            key: Some(key),
             patience: Patience::UntilPaused,
         };
-        Ok(self.gateway.begin_call(call, Follow::No).await?)
+        self.gateway.begin_call(call, Follow::No).await
+    }
+
+    async fn withdraw(&self, request: ConfirmationRequest, key: String) {
+        let withdrawn = match self.begin(request, key).await {
+            Ok(begun) => {
+                let why = "the agent no longer waits for it";
+                self.gateway.cancel(begun.execution, &self.requester, why).await.map_err(|e| e.to_string())
+            }
+            Err(error) => Err(error.to_string()),
+        };
+        if let Err(error) = withdrawn {
+            tracing::warn!(error, "a question that nobody waits for could not be withdrawn");
+        }
+    }
+
+    /// The gateway's key for a question. Other words are another question, also where the conversation's key is the same.
+    fn key(&self, request: &ConfirmationRequest) -> Result<String, ProviderError> {
+        let whose = match &request.key {
+            Some(key) => key.clone(),
+            None => {
+                format!("{}:{}", hex(&SystemEntropy.bits().ok_or("the system has no entropy")?), request.id)
+            }
+        };
+        let shown = json!([request.tool_name, request.input, request.hint, request.payload]);
+        Ok(format!("confirm:{whose}:{}", &sha256(&shown.to_string())[..16]))
     }
 }
 
 #[async_trait]
 impl ConfirmationProvider for GatewayConfirmation {
     async fn confirm(&self, request: ConfirmationRequest) -> Result<Verdict, ProviderError> {
-        let durable = request.key.is_some();
-        let begun = self.begin(request).await?;
-        let mut question = Question { asker: self, execution: begun.execution, withdraw: !durable };
-        let ended = self.gateway.wait_for(&begun, Patience::Unlimited).await?;
-        question.withdraw = false;
+        let key = self.desk.key(&request)?;
+        // Before anything is asked: whoever stops waiting while the question is on its way leaves it to nobody.
+        let open = request.key.is_none().then(|| (request.clone(), key.clone()));
+        let mut question = Question { desk: Arc::clone(&self.desk), open };
+        let begun = self.desk.begin(request, key).await.map_err(|error| match error.code() {
+            "unavailable" | "overloaded" => ProviderError::from(Unavailable(error.to_string())),
+            _ => error.into(),
+        })?;
+        let ended = self.desk.gateway.wait_for(&begun, Patience::Unlimited).await;
+        let ended = ended.map_err(|error| Unavailable(error.to_string()))?;
+        question.open = None;
         if ended.success() {
             return Ok(Verdict::Approve);
         }
@@ -122,43 +163,34 @@ impl ConfirmationProvider for GatewayConfirmation {
                 Ok(Verdict::reject(failure.message))
             }
             Some(failure) => Err(failure.message.into()),
-            None => Err("the gateway closed before anybody decided".into()),
+            None => Err(Unavailable("the gateway closed before anybody decided".to_owned()).into()),
         }
     }
 
     async fn withdraw(&self, request: ConfirmationRequest) {
         // One without a key was withdrawn when its future was dropped.
-        if request.key.is_none() {
-            return;
+        if request.key.is_some()
+            && let Ok(key) = self.desk.key(&request)
+        {
+            self.desk.withdraw(request, key).await;
         }
-        match self.begin(request).await {
-            Ok(begun) => withdraw(&self.gateway, begun.execution, &self.requester).await,
-            Err(error) => tracing::warn!(%error, "a question whose time ran out could not be withdrawn"),
-        }
-    }
-}
-
-async fn withdraw(gateway: &Gateway, execution: ExecutionId, by: &Caller) {
-    if let Err(error) = gateway.cancel(execution, by, "the agent no longer waits for it").await {
-        tracing::warn!(%execution, %error, "a question that nobody waits for could not be withdrawn");
     }
 }
 
 /// A question whose asker may go away. One of a durable conversation stays: its asker comes back. Any other is withdrawn, so
 /// that nobody approves what nobody waits for.
-struct Question<'a> {
-    asker: &'a GatewayConfirmation,
-    execution: ExecutionId,
-    withdraw: bool,
+struct Question {
+    desk: Arc<Desk>,
+    open: Option<(ConfirmationRequest, String)>,
 }
 
-impl Drop for Question<'_> {
+impl Drop for Question {
     fn drop(&mut self) {
-        let Some(runtime) = tokio::runtime::Handle::try_current().ok().filter(|_| self.withdraw) else {
-            return;
-        };
-        let (gateway, by) = (self.asker.gateway.clone(), self.asker.requester.clone());
-        let execution = self.execution;
-        runtime.spawn(async move { withdraw(&gateway, execution, &by).await });
+        if let Some((request, key)) = self.open.take()
+            && let Ok(runtime) = tokio::runtime::Handle::try_current()
+        {
+            let desk = Arc::clone(&self.desk);
+            runtime.spawn(async move { desk.withdraw(request, key).await });
+        }
     }
 }

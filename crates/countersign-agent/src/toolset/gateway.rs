@@ -6,14 +6,16 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use countersign_core::event::Failure;
 use countersign_core::execution::Status;
-use countersign_kernel::{CallRequest, Caller, ExecutionResult, Gateway, Patience};
+use countersign_kernel::{CallError, CallRequest, Caller, ExecutionResult, Gateway, Patience};
 use countersign_sdk::{SessionId, ToolError};
 use futures_util::FutureExt;
 use serde_json::Value;
 
-use crate::outcome::{DoubtAtTheGateway, RefusedAtTheGate};
-use crate::scope::ToolCtx;
+use crate::outcome::{RefusedAtTheGate, Unsettled};
+use crate::providers::CONFIRM_PATH;
+use crate::scope::{ToolCtx, TurnFailed};
 use crate::tool::{AgentTool, Handler, Home};
 use crate::toolset::{Forecast, Toolset, ToolsetError};
 
@@ -27,7 +29,9 @@ impl GatewayToolset {
     pub fn new(gateway: &Gateway, caller: &Caller, session: &SessionId) -> Self {
         let line =
             Arc::new(Line { gateway: gateway.clone(), caller: caller.clone(), session: session.clone() });
-        let tools = gateway.catalog().iter().map(|known| {
+        // A question is the program's to ask: a model that could call this would ask in its name.
+        let known = gateway.catalog().iter().filter(|known| known.path().as_str() != CONFIRM_PATH);
+        let tools = known.map(|known| {
             let definition = known.tool().definition();
             let name =
                 definition.mcp_name.clone().unwrap_or_else(|| known.path().as_str().replace('.', "__"));
@@ -85,17 +89,27 @@ impl Line {
         let first = self.gateway.call(request).await.map_err(|e| refused(&e))?;
         let Some(waiting) = first.paused() else { return answer(first, Asked::Nobody) };
         ctx.announce(waiting.elicitation.message.clone());
-        let ended = self.gateway.wait(first.execution, Patience::Unlimited).await;
-        let ended = ended.map_err(|e| ToolError::with_code(e.code(), e.to_string()))?;
-        ended.map_or_else(
-            || Err(ToolError::new("The gateway lost the call.")),
-            |end| answer(end, Asked::Person),
-        )
+        let waited = ctx.patiently(self.gateway.wait(first.execution, Patience::Unlimited)).await;
+        match waited.map_err(|TurnFailed| away("another call of the turn stopped the chat"))? {
+            Ok(Some(end)) => answer(end, Asked::Person),
+            Ok(None) => Err(ToolError::new("The gateway lost the call.")),
+            Err(error) => Err(away(&error.to_string())),
+        }
     }
 }
 
-fn refused(error: &countersign_kernel::CallError) -> ToolError {
-    ToolError::with_code(error.code(), error.to_string())
+/// A call that was not accepted did not run; where the gateway could not say so, it may have been accepted.
+fn refused(error: &CallError) -> ToolError {
+    match error.code() {
+        "unavailable" | "overloaded" => away(&error.to_string()),
+        code => ToolError::with_code(code, error.to_string()),
+    }
+}
+
+/// Nobody knows how the call stands; the gateway does, once it answers again.
+fn away(why: &str) -> ToolError {
+    let message = format!("The gateway does not answer, and the call may go on there: {why}");
+    ToolError::with_code("unavailable", message).caused_by(Unsettled::GatewayAway(why.to_owned()))
 }
 
 /// Whether a person stood between the call and its end.
@@ -109,17 +123,15 @@ fn answer(result: ExecutionResult, asked: Asked) -> Result<Value, ToolError> {
     let ExecutionResult { execution, status, value, error, .. } = result;
     if status == Status::InDoubt {
         let message = format!("The call is in doubt: a person must settle {execution} in the gateway.");
-        return Err(ToolError::new(message).caused_by(DoubtAtTheGateway(execution.to_string())));
+        return Err(ToolError::new(message).caused_by(Unsettled::InDoubtAtTheGateway(execution.to_string())));
     }
     if let Some(value) = value {
         return Ok(value);
     }
-    let (code, message) = error.map_or_else(
-        || ("unavailable".to_owned(), "The gateway is closing; the call goes on when it is back.".to_owned()),
-        |failure| (failure.code, failure.message),
-    );
+    let Some(Failure { code, message, .. }) = error else { return Err(away("it has not ended")) };
     match (code.as_str(), asked) {
-        ("denied" | "cancelled" | "expired", Asked::Person) => {
+        // A person stands behind these, also where they spoke while nobody waited.
+        ("cancelled" | "expired", _) | ("denied", Asked::Person) => {
             Err(ToolError::denied(message.clone()).caused_by(RefusedAtTheGate(message)))
         }
         ("denied", Asked::Nobody) => Err(ToolError::denied(message)),

@@ -11,9 +11,10 @@ use async_trait::async_trait;
 use countersign_sdk::ToolError;
 use futures_util::FutureExt;
 use rmcp::model::{CallToolRequestParams, CallToolResult, ContentBlock, PaginatedRequestParams};
-use rmcp::service::{Peer, RoleClient};
+use rmcp::service::{Peer, RoleClient, ServiceError};
 use serde_json::Value;
 
+use crate::outcome::Unsettled;
 use crate::tool::{AgentTool, Handler, Home};
 use crate::toolset::{Forecast, Toolset, ToolsetError};
 
@@ -94,8 +95,15 @@ async fn call(peer: &Peer<RoleClient>, name: String, input: Value) -> Result<Val
         Value::Object(arguments) => Some(arguments),
         _ => None,
     };
-    let result = peer.call_tool(request).await;
-    let result = result.map_err(|e| ToolError::new("The MCP server did not answer.").caused_by(e))?;
+    let result = match peer.call_tool(request).await {
+        Ok(result) => result,
+        Err(ServiceError::McpError(said)) => return Err(ToolError::new(said.message.to_string())),
+        Err(error) => {
+            tracing::warn!(%error, "an MCP server did not answer a call");
+            let message = "The MCP server did not answer; the call may have taken effect.";
+            return Err(ToolError::new(message).caused_by(Unsettled::NoAnswer));
+        }
+    };
     let is_error = result.is_error == Some(true);
     let said = said(result);
     if is_error { Err(ToolError::new(text_of(&said))) } else { Ok(said) }

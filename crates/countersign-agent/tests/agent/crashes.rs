@@ -78,13 +78,10 @@ async fn stopped_anywhere_it_goes_on_and_repeats_neither_model_turns_nor_tools_n
             let reply = agent(&shop, &model).run_durable(session).await.unwrap();
             assert_eq!(reply.text, "Done.", "{at}");
             let ran = shop.ran();
-            for (tool, doubtful) in [("delete_records", 1), ("transfer", 2)] {
+            for tool in ["delete_records", "transfer"] {
                 let times = times(&ran, tool);
                 let in_doubt = doubts.iter().any(|doubt| doubt.tool == tool);
-                assert!(
-                    times == 1 || (in_doubt && times == 0),
-                    "{at}: {tool} ran {times} times ({doubtful})"
-                );
+                assert!(times == 1 || (in_doubt && times == 0), "{at}: {tool} ran {times} times");
             }
             let expected = if fate == Fate::StopAfter { 3 } else { 4 };
             assert!(model.asked().len() <= expected, "{at}: {:?}", model.asked());
@@ -137,17 +134,18 @@ async fn a_disk_that_refuses_a_record_stops_the_chat_before_what_would_follow() 
         let model = rehearsed();
         let outcome = agent(&shop, &model).run_durable(session).await;
         let started = times(&shop.ran(), "delete_records") > 0;
-        match (name.as_str(), outcome) {
-            // A question from inside that cannot be recorded is not asked, and a yes that cannot be recorded is none: the tool
-            // halts; whether the chat goes on is for the next record to say.
-            ("callAsked" | "callDecided", outcome) if nth > 6 => {
-                assert_eq!(times(&shop.ran(), "transfer"), 0);
-                drop(outcome);
-            }
-            (_, Err(error)) => assert_eq!(error.code(), "journal_unavailable", "{name}"),
-            (_, Ok(_)) => panic!("{name} was not recorded, and the chat went on"),
-        }
+        // A question that cannot be recorded is not asked, and a yes that cannot be recorded is none.
+        let code = if ["callAsked", "callDecided"].contains(&name.as_str()) {
+            "unavailable"
+        } else {
+            "journal_unavailable"
+        };
+        assert_eq!(outcome.unwrap_err().code(), code, "{name}");
         assert!(nth > 4 || !started, "nothing is deleted before its start is on record");
+        assert!(
+            nth > 8 || times(&shop.ran(), "transfer") == 0,
+            "nothing is transferred before the yes is on record"
+        );
     }
 }
 

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 
 use countersign_agent::durable::{Journal, JournalError};
 use countersign_agent::model::{Model, ModelError, ModelRequest, TurnSoFar};
-use countersign_agent::{DurableSession, Message};
+use countersign_agent::{Agent, DurableSession, Message};
 use serde_json::Value;
 use tokio::sync::Notify;
 
@@ -56,6 +56,19 @@ impl Disk {
 
     pub(crate) fn lines(&self) -> Vec<String> {
         self.lines.lock().unwrap().clone()
+    }
+
+    /// What a run leaves behind that is stopped at its `nth` record; what its session wrote before is not counted.
+    pub(crate) async fn of_a_run(agent: Agent, nth: usize, fate: Fate) -> Self {
+        let disk = Self::default();
+        let session = disk.session().await;
+        disk.plan(nth, fate);
+        tokio::select! {
+            _ = agent.run_durable(session) => panic!("it was to be stopped"),
+            () = disk.until_stopped() => {}
+        }
+        disk.heal();
+        disk
     }
 
     /// The names of the records, in order.

@@ -6,18 +6,21 @@ use std::time::Duration;
 use countersign_agent::model::{ScriptedModel, ScriptedTurn};
 use countersign_agent::providers::{CONFIRM_PATH, GatewayConfirmation};
 use countersign_agent::toolset::GatewayToolset;
-use countersign_agent::{Agent, AgentError, AgentEvent, DurableSession, FileJournal, Toolset, Verdict};
+use countersign_agent::{
+    Agent, AgentError, AgentEvent, ConfirmationProvider, ConfirmationRequest, DurableSession, FileJournal,
+    Toolset, Verdict,
+};
 use countersign_core::canonical::Verbatim;
 use countersign_core::event::Settlement;
 use countersign_core::ids::CallNo;
-use countersign_kernel::{Answer, Decide, Gateway, Target};
+use countersign_kernel::{Answer, Decide, Gateway, GatewayBuilder, Target};
 use countersign_testkit::ledger::CrashAt;
 use countersign_testkit::world::{InTests, World, agent, ann, session, yes};
 use futures_util::StreamExt;
 use serde_json::json;
 
 use crate::disk::{Disk, Rehearsed};
-use crate::shop::{SOON, Shop, calling, deleting, only_result, with};
+use crate::shop::{SOON, Shop, calling, deleting, only_result, results, with};
 
 async fn gateway_of(world: &World) -> Gateway {
     let builder = world.builder(Arc::new(world.disk.clone())).plugin(GatewayConfirmation::plugin());
@@ -247,6 +250,100 @@ fn a_gateways_call_that_was_confirmed_at_the_agent_too_is_found_again_by_its_key
     });
     assert_eq!(only_result(&reply), ("{\"done\":true}".into(), false));
     assert_eq!((world.ledger.effects().len(), shop.asked().len()), (1, 1), "each was asked once");
+}
+
+#[test]
+fn a_gateway_that_cannot_be_asked_stops_a_durable_chat_and_nothing_is_recorded_as_failed() {
+    let (world, disk, shop) = (World::new(14), Disk::default(), Shop::default());
+    let turn = vec![
+        ("a", "lab__destroy", json!({ "what": "logs" })),
+        ("b", "delete_records", json!({ "table": "logs" })),
+    ];
+    let model = Rehearsed::new(vec![turn]);
+    let build = |gateway: &Gateway| {
+        let tools = GatewayToolset::new(gateway, &agent(), &session());
+        let provider = GatewayConfirmation::new(gateway, &agent(), &session()).unwrap();
+        let agent = Agent::builder().model(model.clone()).toolset(tools).tool(shop.delete());
+        agent.sequential_tools().confirmation(provider).build().unwrap()
+    };
+    let plugin = |builder: GatewayBuilder| builder.plugin(GatewayConfirmation::plugin());
+    world.life_with(plugin, async |gateway| {
+        let (agent, session) = (build(&gateway), disk.session().await);
+        tokio::spawn(async move { agent.run_durable(session).await });
+        until_open(&gateway, 1).await;
+    });
+    // It closes under the call, then under the question.
+    for asked in ["lab.destroy", CONFIRM_PATH] {
+        world.life_with(plugin, async |gateway| {
+            gateway.close(Duration::ZERO).await;
+            let error = build(&gateway).run_durable(disk.session().await).await.unwrap_err();
+            assert_eq!(error.code(), "unavailable", "{asked}: {error}");
+        });
+        world.life_with(plugin, async |gateway| {
+            let (agent, session) = (build(&gateway), disk.session().await);
+            let running = tokio::spawn(async move { agent.run_durable(session).await });
+            assert_eq!(ann_answers(&gateway, yes(), None).await["tool"], asked);
+            if asked == CONFIRM_PATH {
+                let reply = running.await.unwrap().unwrap();
+                assert_eq!(results(&reply), ["{\"done\":true}", "deleted"]);
+            } else {
+                until_open(&gateway, 1).await;
+            }
+        });
+    }
+    assert_eq!((world.ledger.effects().len(), shop.ran().len()), (1, 1));
+}
+
+#[tokio::test]
+async fn the_model_is_not_offered_the_tool_by_which_the_program_asks() {
+    let world = World::new(15);
+    let gateway = gateway_of(&world).await;
+    let tools = GatewayToolset::new(&gateway, &agent(), &session()).tools().await.unwrap();
+    assert!(
+        !tools.is_empty() && tools.iter().all(|tool| tool.name() != "agent__tools__confirm"),
+        "{tools:?}"
+    );
+}
+
+#[tokio::test]
+async fn the_same_call_with_other_input_after_a_restart_is_another_question() {
+    let (world, shop) = (World::new(16), Shop::default());
+    let gateway = gateway_of(&world).await;
+    let provider = GatewayConfirmation::new(&gateway, &agent(), &session()).unwrap();
+    let ask = |table: &str| {
+        let request = ConfirmationRequest::new("call-1", "delete_records", json!({ "table": table }));
+        ConfirmationRequest { key: Some("chat:t1.c1".into()), ..request }
+    };
+    let first = tokio::time::timeout(Duration::from_millis(50), provider.confirm(ask("logs"))).await;
+    assert!(first.is_err(), "nobody answers");
+    let asked = tokio::spawn(async move { provider.confirm(ask("users")).await.map_err(|e| e.to_string()) });
+    until_open(&gateway, 2).await;
+    let rows = gateway.open().await;
+    let row = rows.iter().find(|row| row.elicitation.args.to_value()["input"]["table"] == "users").unwrap();
+    let target = Target::Elicitation(row.elicitation.id);
+    let no = Decide { target, by: ann(), channel: "test".into(), answer: Answer::Deny, comment: None };
+    gateway.decide(no).await.unwrap();
+    assert!(matches!(asked.await.unwrap(), Ok(Verdict::Reject { .. })));
+    assert_eq!(shop.ran().len(), 0);
+}
+
+#[tokio::test]
+async fn a_question_whose_asker_goes_while_it_is_on_its_way_is_withdrawn() {
+    let world = World::new(17);
+    let gateway = gateway_of(&world).await;
+    let provider = GatewayConfirmation::new(&gateway, &agent(), &session()).unwrap();
+    {
+        let request = ConfirmationRequest::new("call-1", "delete_records", json!({}));
+        let mut asking = provider.confirm(request);
+        assert!(futures_util::poll!(&mut asking).is_pending());
+    }
+    let recorded = tokio::time::timeout(SOON, async {
+        while !format!("{:?}", gateway.audit(0, 1_000).await.unwrap()).contains("no longer waits") {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    });
+    recorded.await.expect("it is withdrawn");
+    until_open(&gateway, 0).await;
 }
 
 #[tokio::test]

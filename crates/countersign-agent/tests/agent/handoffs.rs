@@ -44,6 +44,16 @@ async fn a_target_with_destructive_tools_and_no_provider_does_not_build() {
 }
 
 #[tokio::test]
+async fn a_target_that_was_built_unattended_runs_its_tools_without_confirmation() {
+    let (ours, theirs) = (Shop::default(), Shop::default());
+    let target = with(&deleting()).name("other").tool(theirs.delete()).unattended().build().unwrap();
+    let model = calling("transfer_to_other", &json!({}));
+    let agent = with(&model).confirmation(ours.nobody_answers()).handoff(&target).build().unwrap();
+    agent.chat("Go").await.unwrap();
+    assert_eq!((theirs.ran().len(), ours.asked().len()), (1, 0));
+}
+
+#[tokio::test]
 async fn calls_beside_a_transfer_run_under_the_agent_that_made_them() {
     let (ours, theirs) = (Shop::default(), Shop::default());
     let target = with(&says("Here.")).name("other").tool(theirs.delete()).unattended().build().unwrap();

@@ -5,8 +5,9 @@ use std::time::Duration;
 use countersign_agent::model::{ScriptedModel, ScriptedTurn};
 use countersign_agent::toolset::{Forecast, ToolsetError};
 use countersign_agent::{
-    AgentTool, DEFAULT_MAX_ITERATIONS, HookError, HookVerdict, OutcomeKind, Recovery, ToolCtx, ToolOutcome,
-    ToolUse, Toolset, Verdict, request_confirmation,
+    AgentTool, ConfirmationError, ConfirmationRequest, DEFAULT_MAX_ITERATIONS, HookError, HookVerdict,
+    OutcomeKind, ProviderError, Recovery, ToolCtx, ToolOutcome, ToolUse, Toolset, Verdict,
+    request_confirmation,
 };
 use countersign_sdk::ToolError;
 use serde_json::json;
@@ -70,6 +71,15 @@ async fn an_absent_reader_blocks_no_tool() {
     drop(stream);
 }
 
+/// Says no, and breaks when it is asked about the tool `breaks`.
+async fn no_or_error(request: ConfirmationRequest) -> Result<Verdict, ProviderError> {
+    if request.tool_name == "breaks" {
+        Err("the line is dead".into())
+    } else {
+        Ok(Verdict::Reject { reason: None })
+    }
+}
+
 #[tokio::test]
 async fn post_hooks_see_denials_rejections_provider_errors_and_calls_of_no_tool() {
     for (expected, agent) in [
@@ -78,6 +88,7 @@ async fn post_hooks_see_denials_rejections_provider_errors_and_calls_of_no_tool(
             with(&deleting()).pre_hook(deny)
         }),
         (OutcomeKind::Rejected, with(&deleting())),
+        (OutcomeKind::ConfirmationFailed, with(&calling("breaks", &json!({ "table": "logs" })))),
         (OutcomeKind::Unusable, with(&calling("no_such_tool", &json!({})))),
         (OutcomeKind::Unusable, with(&calling("delete_records", &json!({ "rows": 1 })))),
         (OutcomeKind::Halted, with(&calling("transfer", &json!({ "amount": 20_000 })))),
@@ -86,8 +97,9 @@ async fn post_hooks_see_denials_rejections_provider_errors_and_calls_of_no_tool(
         let agent = agent
             .tool(shop.delete())
             .tool(shop.transfer())
+            .tool(shop.destroyer("breaks"))
             .post_hook(shop.watcher())
-            .confirmation(shop.somebody(Verdict::Reject { reason: None }))
+            .confirmation(no_or_error)
             .build()
             .unwrap();
         agent.chat("Go").await.unwrap();
@@ -134,6 +146,30 @@ async fn an_on_error_hook_cannot_make_a_success_of_a_rejection() {
             .unwrap();
         assert_eq!(only_result(&agent.chat("Go").await.unwrap()), (told.to_owned(), true));
     }
+}
+
+/// A tool's own error, which says nothing of the rejection in it.
+#[derive(Debug, thiserror::Error)]
+#[error("the transfer did not happen")]
+struct Wrapped(ConfirmationError);
+
+#[tokio::test]
+async fn a_rejection_that_a_tool_wraps_in_an_error_of_its_own_stays_a_rejection() {
+    let shop = Shop::default();
+    let wraps = Shop::tool("wraps", |ctx| async move {
+        let asked = request_confirmation(&ctx, "Really?", json!(null)).await.map_err(Wrapped);
+        asked.map_err(|error| ToolError::new(error.to_string()).caused_by(error))?;
+        Ok("ran".to_owned())
+    });
+    let forgive = |_: ToolUse, _: ToolOutcome| async { Recovery::Replace("all is well".to_owned()) };
+    let agent = with(&calling("wraps", &json!({})))
+        .tool(wraps)
+        .on_error(forgive)
+        .confirmation(shop.somebody(Verdict::reject("no")))
+        .build()
+        .unwrap();
+    let told = only_result(&agent.chat("Go").await.unwrap());
+    assert_eq!(told, ("Tool execution halted — confirmation rejected by user: no".into(), true));
 }
 
 #[tokio::test]

@@ -12,6 +12,8 @@
 
 mod anthropic;
 mod building;
+mod changed;
+mod channel;
 mod crashes;
 mod disk;
 mod doubt;

@@ -131,16 +131,11 @@ async fn a_declarative_request_has_neither_hint_nor_payload() {
     let agent =
         with(&deleting()).tool(shop.delete()).confirmation(shop.somebody(Verdict::Approve)).build().unwrap();
     agent.chat("Delete old records").await.unwrap();
-    let expected = ConfirmationRequest {
-        tool_call_id: "call-1".into(),
-        tool_name: "delete_records".into(),
-        // The default is written out: the person sees what will run.
-        input: json!({ "table": "logs", "rows": "all" }),
-        hint: None,
-        payload: None,
-        key: None,
-    };
-    assert_eq!(shop.asked(), [expected]);
+    let asked = shop.asked();
+    // The default is written out: the person sees what will run.
+    let input = json!({ "table": "logs", "rows": "all" });
+    let whole = ConfirmationRequest::new("call-1", "delete_records", input);
+    assert_eq!(asked, [ConfirmationRequest { id: asked[0].id, ..whole }]);
 }
 
 #[tokio::test]
@@ -201,7 +196,7 @@ async fn streaming_consumer_unblocks_a_channel_based_provider() {
         match event {
             AgentEvent::ConfirmationRequired(request) => {
                 printed.push_str(&format!("[{} {}]", request.tool_name, request.input["table"]));
-                confirmations.respond(&request.tool_call_id, Verdict::Approve).await.unwrap();
+                confirmations.respond(&request, Verdict::Approve).await.unwrap();
             }
             AgentEvent::ContentDelta { text } => printed.push_str(&text),
             AgentEvent::Complete(reply) => assert_eq!(reply.text, "Done."),

@@ -35,8 +35,12 @@ async fn the_stored_form_is_this_one() {
     let (disk, shop, model) = (Disk::default(), Shop::default(), rehearsed());
     agent(&shop, &model).run_durable(disk.session().await).await.unwrap();
     let lines = disk.lines().into_iter().map(|line| {
-        let at = serde_json::from_str::<Value>(&line).unwrap()["at"].as_u64().expect("a moment");
-        line.replacen(&at.to_string(), "0", 1)
+        let value = serde_json::from_str::<Value>(&line).unwrap();
+        let line = line.replacen(&value["at"].as_u64().expect("a moment").to_string(), "0", 1);
+        match value["record"]["opened"]["nonce"].as_str() {
+            Some(nonce) => line.replace(nonce, "NONCE"),
+            None => line,
+        }
     });
     insta::assert_snapshot!("journal_v1", lines.collect::<Vec<_>>().join("\n"));
 }
@@ -118,24 +122,75 @@ async fn a_conversation_goes_on_with_more_words_once_the_model_has_ended() {
     assert_eq!((again, model.asked().len()), (reply, 2), "what is finished is only told again");
 }
 
+const ONE: &str = "{\"v\":1}";
+const TWO: &str = "{\"v\":2}";
+const THREE: &str = "{\"v\":3}";
+
 #[tokio::test]
 async fn the_file_keeps_whole_lines_and_cuts_off_one_that_was_torn() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("chat");
     {
         let journal = FileJournal::open(&path).unwrap();
-        for line in ["one", "two"] {
+        for line in [ONE, TWO] {
             journal.append(line.to_owned()).await.unwrap();
         }
     }
-    let torn = format!("three{}", "x".repeat(10_000));
+    let torn = format!("{THREE}{}", "x".repeat(10_000));
     std::fs::OpenOptions::new().append(true).open(&path).unwrap().write_all(torn.as_bytes()).unwrap();
     {
         let journal = FileJournal::open(&path).unwrap();
-        assert_eq!(journal.load().await.unwrap(), ["one", "two"]);
-        journal.append("three".to_owned()).await.unwrap();
+        assert_eq!(journal.load().await.unwrap(), [ONE, TWO]);
+        journal.append(THREE.to_owned()).await.unwrap();
     }
-    assert_eq!(std::fs::read_to_string(&path).unwrap(), "one\ntwo\nthree\n");
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), format!("{ONE}\n{TWO}\n{THREE}\n"));
+}
+
+#[tokio::test]
+async fn a_file_that_is_something_else_is_refused_and_left_as_it_is() {
+    let folder = tempfile::tempdir().unwrap();
+    for (name, text) in
+        [("settings.json", "{\"volume\":11}"), ("notes", "milk\neggs"), ("mark", "{\"w\":1}\n")]
+    {
+        let path = folder.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        assert_eq!(FileJournal::open(&path).err().unwrap().code(), "not_a_journal", "{name}");
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), text);
+    }
+    // A first line that was torn in its very beginning is ours.
+    let torn = folder.path().join("torn");
+    std::fs::write(&torn, "{\"v").unwrap();
+    assert_eq!(FileJournal::open(&torn).unwrap().load().await.unwrap(), [] as [String; 0]);
+}
+
+#[tokio::test]
+async fn a_conversation_that_never_began_is_not_opened_and_one_in_which_nobody_spoke_says_so() {
+    let error = DurableSession::open(Disk::default()).await.err().unwrap();
+    assert_eq!(error.code(), "journal_empty");
+    let headless = WRITTEN_BY_V1.lines().skip(1).collect::<Vec<_>>().join("\n");
+    let error = refusal(&headless).await;
+    assert!(matches!(error, JournalError::Corrupt { line: 1, .. }), "{error}");
+    let silent = Disk::with(WRITTEN_BY_V1.lines().next().unwrap());
+    let agent = Agent::builder().model(Rehearsed::new(vec![])).build().unwrap();
+    let error = agent.run_durable(DurableSession::open(silent).await.unwrap()).await.unwrap_err();
+    assert_eq!(error.code(), "nothing_said");
+}
+
+#[tokio::test]
+async fn two_conversations_of_one_name_have_keys_of_their_own() {
+    let shop = Shop::default();
+    let ran = shop.clone();
+    let tool = Shop::tool("look", move |ctx| {
+        ran.note(ctx.idempotency_key().unwrap());
+        async { Ok("seen".to_owned()) }
+    });
+    let model = Rehearsed::new(vec![vec![("a", "look", json!({}))]]);
+    let agent = Agent::builder().model(model).tool(tool).build().unwrap();
+    for _ in 0..2 {
+        agent.run_durable(Disk::default().session().await).await.unwrap();
+    }
+    let keys = shop.ran();
+    assert_ne!(keys[0], keys[1], "what the gateway did for the one is not the other's");
 }
 
 #[tokio::test]

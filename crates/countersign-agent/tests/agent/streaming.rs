@@ -145,14 +145,71 @@ async fn parallel_calls_are_confirmed_each_by_itself_and_a_person_who_thinks_hol
         confirmations.pending().len() == 2 && shop.ran() == ["read_file x"]
     })
     .await;
-    confirmations.respond("c2", Verdict::Approve).await.unwrap();
+    let asked = confirmations.pending();
+    let of = |id: &str| asked.iter().find(|request| request.tool_call_id == id).unwrap();
+    confirmations.respond(of("c2"), Verdict::Approve).await.unwrap();
     until("the second ran", || shop.ran().len() == 2).await;
-    confirmations.respond("c1", Verdict::reject("keep a")).await.unwrap();
+    confirmations.respond(of("c1"), Verdict::reject("keep a")).await.unwrap();
     let reply = chat.await.unwrap().unwrap();
     assert_eq!(
         results(&reply),
         ["Tool call requires confirmation — rejected by user: keep a", "deleted", "contents of x"]
     );
+}
+
+#[tokio::test]
+async fn a_person_who_thinks_inside_one_tool_holds_no_other_up_and_is_shown_in_the_stream() {
+    let shop = Shop::default();
+    let (provider, confirmations) = countersign_agent::providers::ChannelConfirmation::new();
+    let model = ScriptedModel::new([
+        ScriptedTurn::calls("c1", "transfer", &json!({ "amount": 20_000 }))
+            .and_calls("c2", "transfer", &json!({ "amount": 30_000 }))
+            .and_calls("c3", "read_file", &json!({ "path": "x" })),
+        ScriptedTurn::says("Done."),
+    ]);
+    let agent = with(&model)
+        .tool(shop.transfer())
+        .tool(shop.read())
+        .max_parallel_tools(1)
+        .confirmation(provider)
+        .build()
+        .unwrap();
+    let mut stream = agent.chat_stream("Go");
+    until("both are asked and the third ran meanwhile", || {
+        confirmations.pending().len() == 2 && shop.ran() == ["read_file x"]
+    })
+    .await;
+    let mut hints = Vec::new();
+    while let Some(event) = stream.next().await {
+        if let AgentEvent::ConfirmationRequired(request) = event {
+            confirmations.respond(&request, Verdict::Approve).await.unwrap();
+            hints.push((request.tool_call_id, request.hint.unwrap()));
+        }
+    }
+    hints.sort();
+    let hint = "Large transfer exceeding $10,000";
+    assert_eq!(hints, [("c1".to_owned(), hint.to_owned()), ("c2".to_owned(), hint.to_owned())]);
+    assert_eq!(shop.ran().len(), 3);
+}
+
+#[tokio::test]
+async fn a_durable_chat_is_streamed_and_what_happened_before_a_restart_is_not_told_again() {
+    let (shop, disk) = (Shop::default(), crate::disk::Disk::default());
+    let model = crate::disk::Rehearsed::new(vec![vec![("a", "delete_records", json!({ "table": "logs" }))]]);
+    let build =
+        |yes| Agent::builder().model(model.clone()).tool(shop.delete()).confirmation(yes).build().unwrap();
+    let names = async |stream: countersign_agent::ChatStream| {
+        let events: Vec<AgentEvent> = stream.collect().await;
+        let name = |event: &AgentEvent| format!("{event:?}").split(['(', ' ']).next().unwrap().to_owned();
+        events.iter().map(name).collect::<Vec<_>>().join(" ")
+    };
+    disk.plan(4, crate::disk::Fate::StopAfter);
+    let stream = build(shop.somebody(Verdict::Approve)).run_durable_stream(disk.session().await);
+    disk.until_stopped().await;
+    drop(stream);
+    disk.heal();
+    let stream = build(shop.somebody(Verdict::Approve)).run_durable_stream(disk.session().await);
+    insta::assert_snapshot!(names(stream).await, @"ToolSettled ContentStart ContentDelta ContentStop Complete");
 }
 
 /// Says when it is dropped.
