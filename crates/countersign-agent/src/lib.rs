@@ -72,7 +72,7 @@ pub use durable::{Doubt, DurableSession, FileJournal};
 pub use error::{AgentError, BuildError};
 pub use event::AgentEvent;
 pub use hooks::{PostToolHook, PreToolHook, Recovery, ToolErrorHook, ToolUse};
-pub use message::{CallKey, Message, Prompt, Reply, ToolCall, ToolResult};
+pub use message::{CallKey, Message, OpaqueBlock, Prompt, Reply, ToolCall, ToolResult};
 pub use outcome::{OutcomeKind, ToolOutcome};
 pub use queue::{ChatStream, MAX_WAITING_DELTA_BYTES};
 pub use scope::{MAX_ASKS_PER_CALL, ToolCtx, request_confirmation};

@@ -5,6 +5,7 @@
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 /// One message of a conversation, as the model is shown it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -21,6 +22,9 @@ pub enum Message {
         text: String,
         /// The calls, in the order in which the model made them.
         calls: Vec<ToolCall>,
+        /// What else belongs to the turn and only the model's own protocol understands, in the order in which it came.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        blocks: Vec<OpaqueBlock>,
     },
     /// What a call came to.
     Tool(ToolResult),
@@ -34,7 +38,25 @@ impl Message {
 
     /// Something a model said, without calls.
     pub fn assistant(text: impl Into<String>) -> Self {
-        Self::Assistant { text: text.into(), calls: Vec::new() }
+        Self::Assistant { text: text.into(), calls: Vec::new(), blocks: Vec::new() }
+    }
+}
+
+/// A part of a model's turn that is kept as it came and told back to whoever speaks the same protocol, such as a signed
+/// thought. Nobody else reads it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct OpaqueBlock {
+    /// The protocol that understands it.
+    pub protocol: String,
+    /// What it is, in that protocol's own form.
+    pub content: Value,
+}
+
+impl OpaqueBlock {
+    /// A block of a protocol.
+    pub fn new(protocol: impl Into<String>, content: Value) -> Self {
+        Self { protocol: protocol.into(), content }
     }
 }
 

@@ -18,7 +18,7 @@ use crate::durable::record::Record;
 use crate::error::AgentError;
 use crate::event::AgentEvent;
 use crate::message::{CallKey, Reply};
-use crate::model::{ModelRequest, TurnSoFar};
+use crate::model::{ModelRequest, TurnSoFar, WholeTurn};
 use crate::queue::Events;
 use crate::tool::{AgentTool, name_problem};
 
@@ -93,11 +93,11 @@ impl Run {
         let request = ModelRequest { instructions: &parts.instructions, messages: &messages, tools: &tools };
         let mut turn = TurnSoFar::new(self.events.clone());
         parts.model.turn(request, &mut turn).await?;
-        let (text, calls) = turn.finish()?;
+        let WholeTurn { text, calls, blocks } = turn.finish();
         let agent = parts.name.clone();
         // Let go of the messages first: a conversation that nobody else holds grows in place.
         drop(messages);
-        self.ledger.record(Record::ModelTurned { agent, text, calls }).await?;
+        self.ledger.record(Record::ModelTurned { agent, text, calls, blocks }).await?;
         Ok(tools)
     }
 

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::confirm::Verdict;
 use crate::durable::record::{Asker, Record};
-use crate::message::{CallKey, Message, ToolCall, ToolResult};
+use crate::message::{CallKey, Message, OpaqueBlock, ToolCall, ToolResult};
 use crate::outcome::ToolOutcome;
 
 /// Where a conversation stands.
@@ -150,7 +150,7 @@ impl Conversation {
                 (self.id, self.nonce) = (Some(conversation), Some(nonce));
             }
             Record::Said { text } => self.said(text)?,
-            Record::ModelTurned { agent, text, calls } => self.turned(agent, text, calls)?,
+            Record::ModelTurned { agent, text, calls, blocks } => self.turned(agent, text, calls, blocks)?,
             Record::CallAsked { call, nth, question } => {
                 let state = self.unsettled(call)?;
                 state.answers.insert(nth, (question, None));
@@ -192,7 +192,13 @@ impl Conversation {
         Ok(())
     }
 
-    fn turned(&mut self, agent: String, text: String, calls: Vec<ToolCall>) -> Result<(), String> {
+    fn turned(
+        &mut self,
+        agent: String,
+        text: String,
+        calls: Vec<ToolCall>,
+        blocks: Vec<OpaqueBlock>,
+    ) -> Result<(), String> {
         if self.next() != Next::AskModel {
             return Err("the model speaks once everything it asked for has a result".to_owned());
         }
@@ -203,7 +209,7 @@ impl Conversation {
             self.reply = Some(text.clone());
         }
         self.calls = calls.iter().cloned().map(CallState::new).collect();
-        Arc::make_mut(&mut self.messages).push(Message::Assistant { text, calls });
+        Arc::make_mut(&mut self.messages).push(Message::Assistant { text, calls, blocks });
         Ok(())
     }
 

@@ -120,7 +120,8 @@ mod tests {
         let mut conversation = Conversation::default();
         let calls = vec![ToolCall { id: "a".into(), name: "t".into(), input: "{}".into() }];
         conversation.apply(Record::Said { text: "Go".into() }).unwrap();
-        let turned = Record::ModelTurned { agent: "agent".into(), text: String::new(), calls };
+        let turned =
+            Record::ModelTurned { agent: "agent".into(), text: String::new(), calls, blocks: Vec::new() };
         conversation.apply(turned).unwrap();
         let call = CallKey { turn: 1, call: 1 };
         let asked = || Record::CallAsked { call, nth: 0, question: "?".into() };

@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::confirm::Verdict;
 use crate::durable::JournalError;
-use crate::message::{CallKey, ToolCall, ToolResult};
+use crate::message::{CallKey, OpaqueBlock, ToolCall, ToolResult};
 
 /// The version this build writes.
 const VERSION: u32 = 1;
@@ -28,7 +28,13 @@ pub(crate) enum Record {
     /// A person said something.
     Said { text: String },
     /// The model spoke.
-    ModelTurned { agent: String, text: String, calls: Vec<ToolCall> },
+    ModelTurned {
+        agent: String,
+        text: String,
+        calls: Vec<ToolCall>,
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        blocks: Vec<OpaqueBlock>,
+    },
     /// A handler asks from inside; it has not been let past.
     CallAsked { call: CallKey, nth: u32, question: String },
     /// A person decided. The digest says about what.

@@ -1,14 +1,16 @@
 //! Anthropic's messages protocol, streamed.
 
+use std::collections::BTreeMap;
+
 use async_trait::async_trait;
 use countersign_sdk::SecretString;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use crate::message::{Message, ToolCall, ToolResult};
+use crate::message::{Message, OpaqueBlock, ToolCall, ToolResult};
 use crate::model::http::{Endpoint, KeyHeader, Retry};
 use crate::model::sse::{Events, read};
-use crate::model::{Model, ModelError, ModelRequest, TurnSoFar};
+use crate::model::{Model, ModelError, ModelRequest, TurnSoFar, object, stand_in};
 use crate::tool::AgentTool;
 
 /// The most tokens of one turn, where nothing else is said; the protocol wants a number.
@@ -17,6 +19,8 @@ pub const DEFAULT_MAX_TOKENS: u32 = 8_192;
 const ANTHROPIC: &str = "https://api.anthropic.com";
 /// The revision of the protocol that is spoken.
 const REVISION: &str = "2023-06-01";
+/// The protocol's name, on what only it understands.
+const PROTOCOL: &str = "anthropic";
 
 /// A model behind the messages protocol, at Anthropic or anywhere that speaks it.
 pub struct AnthropicModel {
@@ -31,9 +35,8 @@ impl AnthropicModel {
 
     /// A model at another base URL.
     pub fn at(base: &str, model: impl Into<String>, key: SecretString) -> Result<Self, ModelError> {
-        let url = format!("{}/v1/messages", base.trim_end_matches('/'));
         let header = KeyHeader { name: "x-api-key", prefix: "" };
-        let endpoint = Endpoint::new(url, model.into(), key, &header)?
+        let endpoint = Endpoint::new(base, "v1/messages", model.into(), key, &header)?
             .with_header("anthropic-version", REVISION)
             .with_field("max_tokens".to_owned(), json!(DEFAULT_MAX_TOKENS));
         Ok(Self { endpoint })
@@ -55,22 +58,21 @@ impl AnthropicModel {
 #[async_trait]
 impl Model for AnthropicModel {
     async fn turn(&self, request: ModelRequest<'_>, turn: &mut TurnSoFar) -> Result<(), ModelError> {
-        let response = self.endpoint.ask(fields(request)).await?;
-        read_turn(Events::of(response), turn).await
+        self.endpoint.ask(fields(request), |events| read_turn(events, turn)).await
     }
 }
 
 pub(super) async fn read_turn(mut events: Events, turn: &mut TurnSoFar) -> Result<(), ModelError> {
-    let mut finished = false;
+    let (mut blocks, mut finished) = (Blocks::default(), false);
     while let Some(data) = events.next().await? {
-        match take(read(&data)?, turn)? {
+        match blocks.take(read(&data)?, turn)? {
             Flow::GoesOn => {}
             Flow::HasReason => finished = true,
-            Flow::Ended => return Ok(()),
+            Flow::Ended => return blocks.end(turn),
         }
     }
     // A reason to stop says that the turn is whole, also where the last event is missing.
-    if finished { Ok(()) } else { Err(ModelError::Truncated) }
+    if finished { blocks.end(turn) } else { Err(ModelError::Truncated) }
 }
 
 /// What an event says about the end of the turn.
@@ -116,8 +118,19 @@ enum Block {
     ToolUse {
         id: String,
         name: String,
+        #[serde(default)]
+        input: Value,
     },
-    /// Thinking, and whatever else a block may be.
+    Thinking {
+        #[serde(default)]
+        thinking: String,
+        #[serde(default)]
+        signature: String,
+    },
+    RedactedThinking {
+        data: String,
+    },
+    /// The server's own tools, and whatever else a block may be.
     #[serde(other)]
     Other,
 }
@@ -129,6 +142,10 @@ enum Delta {
     Text { text: String },
     #[serde(rename = "input_json_delta")]
     Input { partial_json: String },
+    #[serde(rename = "thinking_delta")]
+    Thinking { thinking: String },
+    #[serde(rename = "signature_delta")]
+    Signature { signature: String },
     #[serde(other)]
     Other,
 }
@@ -146,32 +163,115 @@ struct Reported {
     message: String,
 }
 
-fn take(event: Event, turn: &mut TurnSoFar) -> Result<Flow, ModelError> {
-    match event {
-        Event::ContentBlockStart { index, content_block } => match content_block {
-            Block::Text { text } => turn.text(&text)?,
-            Block::ToolUse { id, name } => turn.call_started(index, &id, &name)?,
-            Block::Other => {}
-        },
-        Event::ContentBlockDelta { index, delta } => match delta {
-            Delta::Text { text } => turn.text(&text)?,
-            Delta::Input { partial_json } => turn.call_delta(index, &partial_json)?,
-            Delta::Other => {}
-        },
-        Event::ContentBlockStop { index } => turn.call_stopped(index),
-        Event::MessageDelta { delta: Reason { stop_reason } } => {
-            if stop_reason.as_deref() == Some("max_tokens") {
-                turn.cut_off()?;
+/// The blocks that have begun and not ended, by their number.
+#[derive(Default)]
+struct Blocks(BTreeMap<u64, Open>);
+
+/// A block that is being written.
+enum Open {
+    /// A call. What its start says of the input counts where nothing follows.
+    Call { given: Option<String> },
+    /// Must come back with the calls it led to, or the next request is refused.
+    Thought { thinking: String, signature: String },
+    /// The same, unreadable.
+    Redacted { data: String },
+    /// Words, which are told as they come, and whatever nobody here reads.
+    Other,
+}
+
+impl Blocks {
+    fn take(&mut self, event: Event, turn: &mut TurnSoFar) -> Result<Flow, ModelError> {
+        match event {
+            Event::ContentBlockStart { index, content_block } => self.start(index, content_block, turn)?,
+            Event::ContentBlockDelta { index, delta } => self.delta(index, delta, turn)?,
+            Event::ContentBlockStop { index } => self.stop(index, turn)?,
+            Event::MessageDelta { delta: Reason { stop_reason } } => {
+                if stop_reason.as_deref() == Some("max_tokens") {
+                    turn.cut_off()?;
+                }
+                return Ok(if stop_reason.is_some() { Flow::HasReason } else { Flow::GoesOn });
             }
-            return Ok(if stop_reason.is_some() { Flow::HasReason } else { Flow::GoesOn });
+            Event::MessageStop => return Ok(Flow::Ended),
+            Event::Error { error: Reported { kind, message } } => {
+                return Err(ModelError::Reported { kind, message });
+            }
+            Event::Other => {}
         }
-        Event::MessageStop => return Ok(Flow::Ended),
-        Event::Error { error: Reported { kind, message } } => {
-            return Err(ModelError::Reported { kind, message });
-        }
-        Event::Other => {}
+        Ok(Flow::GoesOn)
     }
-    Ok(Flow::GoesOn)
+
+    fn start(&mut self, index: u64, block: Block, turn: &mut TurnSoFar) -> Result<(), ModelError> {
+        let open = match block {
+            Block::Text { text } => {
+                turn.text(&text)?;
+                Open::Other
+            }
+            Block::ToolUse { id, name, input } => {
+                turn.call_started(index, &id, &name)?;
+                let says_something = input.as_object().is_some_and(|fields| !fields.is_empty());
+                Open::Call { given: says_something.then(|| input.to_string()) }
+            }
+            Block::Thinking { thinking, signature } => Open::Thought { thinking, signature },
+            Block::RedactedThinking { data } => Open::Redacted { data },
+            Block::Other => Open::Other,
+        };
+        self.0.insert(index, open);
+        Ok(())
+    }
+
+    fn delta(&mut self, index: u64, delta: Delta, turn: &mut TurnSoFar) -> Result<(), ModelError> {
+        match (delta, self.0.get_mut(&index)) {
+            (Delta::Text { text }, _) => turn.text(&text),
+            (Delta::Input { partial_json }, Some(Open::Call { given })) => {
+                if !partial_json.is_empty() {
+                    *given = None;
+                }
+                turn.call_delta(index, &partial_json)
+            }
+            // Arguments of a tool that the server runs itself.
+            (Delta::Input { .. }, Some(_)) => Ok(()),
+            (Delta::Input { partial_json }, None) => turn.call_delta(index, &partial_json),
+            (Delta::Thinking { thinking: more }, Some(Open::Thought { thinking, .. })) => {
+                thinking.push_str(&more);
+                Ok(())
+            }
+            (Delta::Signature { signature: more }, Some(Open::Thought { signature, .. })) => {
+                signature.push_str(&more);
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn stop(&mut self, index: u64, turn: &mut TurnSoFar) -> Result<(), ModelError> {
+        match self.0.remove(&index) {
+            Some(Open::Call { given }) => {
+                if let Some(input) = given {
+                    turn.call_delta(index, &input)?;
+                }
+                turn.call_stopped(index);
+            }
+            // One that was cut off before its signature would be refused.
+            Some(Open::Thought { thinking, signature }) if !signature.is_empty() => {
+                turn.keep(own(json!({ "type": "thinking", "thinking": thinking, "signature": signature })))?;
+            }
+            Some(Open::Redacted { data }) => {
+                turn.keep(own(json!({ "type": "redacted_thinking", "data": data })))?;
+            }
+            Some(Open::Thought { .. } | Open::Other) | None => {}
+        }
+        Ok(())
+    }
+
+    /// Stops what the stream did not, in its order.
+    fn end(mut self, turn: &mut TurnSoFar) -> Result<(), ModelError> {
+        let open: Vec<u64> = self.0.keys().copied().collect();
+        open.into_iter().try_for_each(|index| self.stop(index, turn))
+    }
+}
+
+fn own(content: Value) -> OpaqueBlock {
+    OpaqueBlock::new(PROTOCOL, content)
 }
 
 fn fields(request: ModelRequest<'_>) -> Map<String, Value> {
@@ -191,11 +291,13 @@ fn messages(messages: &[Message]) -> Value {
     for (at, message) in messages.iter().enumerate() {
         match message {
             Message::User { text } => all.push(json!({ "role": "user", "content": text })),
-            Message::Assistant { text, calls } => {
+            Message::Assistant { text, calls, blocks } => {
                 let said = (!text.is_empty()).then(|| json!({ "type": "text", "text": text }));
-                let content: Vec<Value> = said.into_iter().chain(calls.iter().map(tool_use)).collect();
-                // An assistant's message without anything in it is refused.
-                if !content.is_empty() {
+                let said: Vec<Value> = said.into_iter().chain(calls.iter().map(tool_use)).collect();
+                // An assistant's message without anything in it is refused, and so is one of thoughts alone.
+                if !said.is_empty() {
+                    let ours = blocks.iter().filter(|block| block.protocol == PROTOCOL);
+                    let content: Vec<Value> = ours.map(|block| block.content.clone()).chain(said).collect();
                     all.push(json!({ "role": "assistant", "content": content }));
                 }
             }
@@ -211,13 +313,8 @@ fn messages(messages: &[Message]) -> Value {
     Value::Array(all)
 }
 
-/// The protocol wants an object; what was none is shown as the text it was.
 fn tool_use(call: &ToolCall) -> Value {
-    let input = match serde_json::from_str::<Value>(&call.input) {
-        Ok(input @ Value::Object(_)) => input,
-        _ if call.input.trim().is_empty() => json!({}),
-        _ => json!({ "malformed": call.input }),
-    };
+    let input = object(&call.input).unwrap_or_else(|| stand_in(&call.input));
     json!({ "type": "tool_use", "id": call.id, "name": call.name, "input": input })
 }
 

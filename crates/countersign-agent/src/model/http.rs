@@ -1,20 +1,26 @@
 //! Asking a model's server: one request, tried again where that can help, within bounds.
 //!
 //! Only requests that brought no word of an answer are tried again. No redirect is followed: the key goes to the server it was
-//! meant for. The key never appears in an error.
+//! meant for. The key never appears in an error, whoever says it: every error that leaves an [`Endpoint`] goes through
+//! [`shown`].
 
 use std::time::Duration;
 
+use countersign_core::time::Timestamp;
+use countersign_kernel::ports::{Clock, SystemClock};
 use countersign_sdk::{ExposeSecret, SecretString};
 use futures_util::StreamExt;
+use jiff::fmt::rfc2822::DateTimeParser;
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
-use reqwest::{Client, Response, StatusCode};
+use reqwest::{Client, Response, StatusCode, Url};
 use serde_json::{Map, Value};
 
 use crate::model::ModelError;
+use crate::model::shown::shown;
+use crate::model::sse::Events;
 
-/// The most of an error's body that is kept.
-pub const MAX_ERROR_BYTES: usize = 2_000;
+/// The most of an error's body that is read, so that one in JSON can be understood; much less of it is kept.
+const MAX_ERROR_BODY_BYTES: usize = 64 << 10;
 /// How long a connection may take.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long a server may be silent: models think, but not for ever.
@@ -40,7 +46,7 @@ impl Default for Retry {
 /// A model at a server that is asked, and what every request says.
 pub(super) struct Endpoint {
     client: Client,
-    url: String,
+    url: Url,
     key: SecretString,
     key_header: HeaderName,
     key_prefix: &'static str,
@@ -64,12 +70,15 @@ enum Attempt {
 }
 
 impl Endpoint {
+    /// A model at `path` below a base URL. One that can never be reached is refused here, and not when it is asked.
     pub(super) fn new(
-        url: String,
+        base: &str,
+        path: &str,
         model: String,
         key: SecretString,
         header: &KeyHeader,
     ) -> Result<Self, ModelError> {
+        let url = address(base, path)?;
         let _ = rustls::crypto::ring::default_provider().install_default();
         let client = Client::builder()
             .connect_timeout(CONNECT_TIMEOUT)
@@ -107,8 +116,21 @@ impl Endpoint {
         self
     }
 
-    /// Asks with these fields beside those that are always the same, and returns once the answer begins.
-    pub(super) async fn ask(&self, turn: Map<String, Value>) -> Result<Response, ModelError> {
+    /// Asks with these fields beside those that are always the same, and has `read` read what is answered.
+    pub(super) async fn ask<F>(
+        &self,
+        turn: Map<String, Value>,
+        read: impl FnOnce(Events) -> F,
+    ) -> Result<(), ModelError>
+    where
+        F: Future<Output = Result<(), ModelError>>,
+    {
+        let response = self.answer(turn).await?;
+        read(Events::of(response)).await.map_err(|error| self.fit_to_show(error))
+    }
+
+    /// The answer, once it begins.
+    async fn answer(&self, turn: Map<String, Value>) -> Result<Response, ModelError> {
         let mut body = self.fields.clone();
         body.extend(turn);
         let body = &Value::Object(body);
@@ -119,8 +141,8 @@ impl Endpoint {
         for attempt in 1.. {
             let (wait, error) = match self.attempt(&key, body, attempt).await {
                 Attempt::Answer(response) => return Ok(response),
-                Attempt::Failed(error) => return Err(error),
-                Attempt::Again { wait, error } => (wait, error),
+                Attempt::Failed(error) => return Err(self.fit_to_show(error)),
+                Attempt::Again { wait, error } => (wait, self.fit_to_show(error)),
             };
             let wait = wait.unwrap_or(backoff.min(self.retry.longest_wait));
             if attempt >= self.retry.attempts || wait > self.retry.longest_wait {
@@ -134,21 +156,20 @@ impl Endpoint {
     }
 
     async fn attempt(&self, key: &HeaderValue, body: &Value, attempts: u32) -> Attempt {
-        let request = self.client.post(&self.url).headers(self.headers.clone());
+        let request = self.client.post(self.url.clone()).headers(self.headers.clone());
         let sent = request.header(self.key_header.clone(), key).json(body).send().await;
         let response = match sent {
             Ok(response) => response,
             Err(error) => {
-                let error = ModelError::Unreachable(self.without_key(&whole(&error)));
-                return Attempt::Again { wait: None, error };
+                return Attempt::Again { wait: None, error: ModelError::Unreachable(whole(&error)) };
             }
         };
         let status = response.status();
         if status.is_success() {
             return Attempt::Answer(response);
         }
-        let wait = retry_after(response.headers());
-        let message = self.without_key(&said(response).await);
+        let wait = retry_after(response.headers(), SystemClock.now());
+        let message = said(response).await;
         let number = status.as_u16();
         match status {
             StatusCode::TOO_MANY_REQUESTS => {
@@ -164,26 +185,46 @@ impl Endpoint {
         }
     }
 
-    fn without_key(&self, text: &str) -> String {
-        let key = self.key.expose_secret();
-        if key.is_empty() { text.to_owned() } else { text.replace(key, "[key]") }
+    fn fit_to_show(&self, error: ModelError) -> ModelError {
+        error.map_texts(|text| shown(text, self.key.expose_secret()))
     }
 }
 
-/// How long the server wants one to wait; in seconds, or in milliseconds where it says so.
-fn retry_after(headers: &HeaderMap) -> Option<Duration> {
-    let number = |name: &str| headers.get(name)?.to_str().ok()?.trim().parse::<f64>().ok();
-    let seconds =
-        number("retry-after-ms").map(|millis| millis / 1_000.0).or_else(|| number("retry-after"))?;
-    Duration::try_from_secs_f64(seconds).ok()
+/// The address of `path` below a base URL. What is wrong with a base is said without it: it may be a key in the wrong place.
+fn address(base: &str, path: &str) -> Result<Url, ModelError> {
+    let mut url = Url::parse(base).map_err(|error| ModelError::BadBaseUrl(error.to_string()))?;
+    if !matches!(url.scheme(), "http" | "https") {
+        return Err(ModelError::BadBaseUrl("it begins with neither http:// nor https://".into()));
+    }
+    let below = format!("{}/{path}", url.path().trim_end_matches('/'));
+    url.set_path(&below);
+    Ok(url)
 }
 
-/// What an error says, cut to a readable length.
+/// How long the server wants one to wait: in milliseconds where it says so, in seconds, or until a date (RFC 9110, 10.2.3).
+fn retry_after(headers: &HeaderMap, now: Timestamp) -> Option<Duration> {
+    let said = |name: &str| headers.get(name)?.to_str().ok().map(str::trim);
+    let number = |name: &str| said(name)?.parse::<f64>().ok();
+    let seconds = number("retry-after-ms").map(|millis| millis / 1_000.0).or_else(|| number("retry-after"));
+    match seconds {
+        Some(seconds) => Duration::try_from_secs_f64(seconds).ok(),
+        None => Some(now.until(moment(said("retry-after")?)?)),
+    }
+}
+
+/// A date as HTTP writes it. A weekday that does not fit is the server's slip and changes nothing.
+fn moment(date: &str) -> Option<Timestamp> {
+    let parsed = DateTimeParser::new().relaxed_weekday(true).parse_timestamp(date).ok()?;
+    // What was before 1970 is over in any case.
+    Some(Timestamp::from_millis(u64::try_from(parsed.as_millisecond()).unwrap_or_default()))
+}
+
+/// What an error says, as far as it is read.
 async fn said(response: Response) -> String {
     let mut kept = Vec::new();
     let mut chunks = response.bytes_stream();
     while let Some(Ok(chunk)) = chunks.next().await {
-        let room = MAX_ERROR_BYTES.saturating_sub(kept.len());
+        let room = MAX_ERROR_BODY_BYTES.saturating_sub(kept.len());
         kept.extend_from_slice(&chunk[..chunk.len().min(room)]);
         if room <= chunk.len() {
             break;
@@ -206,4 +247,50 @@ fn whole(error: &dyn std::error::Error) -> String {
         cause = deeper.source();
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// 2026-11-16T12:00:00Z.
+    const NOON: Timestamp = Timestamp::from_millis(1_794_830_400_000);
+
+    fn wait(headers: &[(&'static str, &'static str)]) -> Option<Duration> {
+        let headers = headers
+            .iter()
+            .map(|(name, value)| (HeaderName::from_static(name), HeaderValue::from_static(value)));
+        retry_after(&headers.collect(), NOON)
+    }
+
+    #[test]
+    fn a_server_says_how_long_to_wait_in_three_ways() {
+        let seconds = |seconds| Some(Duration::from_secs(seconds));
+        assert_eq!(wait(&[("retry-after", "7")]), seconds(7));
+        assert_eq!(wait(&[("retry-after", "7"), ("retry-after-ms", "2000")]), seconds(2));
+        assert_eq!(wait(&[("retry-after", "Mon, 16 Nov 2026 12:00:30 GMT")]), seconds(30));
+        assert_eq!(wait(&[("retry-after", "Tue, 16 Nov 2026 12:00:30 GMT")]), seconds(30));
+    }
+
+    #[test]
+    fn a_moment_that_has_passed_is_no_wait_and_what_cannot_be_read_says_nothing() {
+        assert_eq!(wait(&[("retry-after", "Mon, 16 Nov 2026 11:59:59 GMT")]), Some(Duration::ZERO));
+        assert_eq!(wait(&[("retry-after", "Wed, 31 Dec 1969 23:59:59 GMT")]), Some(Duration::ZERO));
+        for nonsense in ["soon", "-1", "NaN", "", "Mon, 99 Nov 2026 12:00:30 GMT"] {
+            assert_eq!(wait(&[("retry-after", nonsense)]), None, "{nonsense:?}");
+        }
+        assert_eq!(wait(&[]), None);
+    }
+
+    #[test]
+    fn a_path_is_added_below_the_base_and_keeps_its_query() {
+        for (base, whole) in [
+            ("http://host/v1", "http://host/v1/chat"),
+            ("http://host/v1//", "http://host/v1/chat"),
+            ("http://host", "http://host/chat"),
+            ("http://host/v1?version=2", "http://host/v1/chat?version=2"),
+        ] {
+            assert_eq!(address(base, "chat").unwrap().as_str(), whole);
+        }
+    }
 }

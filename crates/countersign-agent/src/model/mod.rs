@@ -12,6 +12,7 @@ mod anthropic;
 mod http;
 mod openai;
 mod scripted;
+mod shown;
 mod so_far;
 #[cfg(test)]
 mod splits;
@@ -20,11 +21,14 @@ mod sse;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use serde_json::{Value, json};
 
 pub use anthropic::{AnthropicModel, DEFAULT_MAX_TOKENS};
-pub use http::{MAX_ERROR_BYTES, Retry};
+pub use http::Retry;
 pub use openai::OpenAiModel;
 pub use scripted::{ScriptedModel, ScriptedTurn, Spoken};
+pub use shown::MAX_ERROR_BYTES;
+pub(crate) use so_far::WholeTurn;
 pub use so_far::{MAX_CALLS_PER_TURN, MAX_TURN_BYTES, TurnSoFar};
 pub use sse::MAX_STREAM_BYTES;
 
@@ -53,6 +57,9 @@ pub trait Model: Send + Sync + 'static {
 /// Why a model made no whole turn.
 #[derive(Debug, thiserror::Error)]
 pub enum ModelError {
+    /// The base URL is none.
+    #[error("the model's base URL cannot be used: {0}; give one such as https://host/v1")]
+    BadBaseUrl(String),
     /// No connection, or it broke before an answer began.
     #[error("the model cannot be reached: {0}; check the base URL and the network")]
     Unreachable(String),
@@ -88,7 +95,7 @@ pub enum ModelError {
     /// The model reported an error in the middle of its stream.
     #[error("the model reported {kind}: {message}")]
     Reported {
-        /// What kind.
+        /// What kind, cut to a readable length.
         kind: String,
         /// What it says, cut to a readable length.
         message: String,
@@ -120,6 +127,7 @@ impl ModelError {
     /// The stable code.
     pub fn code(&self) -> &'static str {
         match self {
+            Self::BadBaseUrl(_) => "bad_base_url",
             Self::Unreachable(_) => "model_unreachable",
             Self::Refused { .. } => "model_refused",
             Self::RateLimited { .. } => "rate_limited",
@@ -134,6 +142,38 @@ impl ModelError {
             Self::Other(_) => "model_error",
         }
     }
+
+    /// The same error, every text in it as `fit` makes it.
+    fn map_texts(self, fit: impl Fn(&str) -> String) -> Self {
+        match self {
+            Self::BadBaseUrl(text) => Self::BadBaseUrl(fit(&text)),
+            Self::Unreachable(text) => Self::Unreachable(fit(&text)),
+            Self::Refused { status, message } => Self::Refused { status, message: fit(&message) },
+            Self::RateLimited { retry_after, message } => {
+                Self::RateLimited { retry_after, message: fit(&message) }
+            }
+            Self::Failing { status, attempts, message } => {
+                Self::Failing { status, attempts, message: fit(&message) }
+            }
+            Self::Broken(text) => Self::Broken(fit(&text)),
+            Self::Reported { kind, message } => Self::Reported { kind: fit(&kind), message: fit(&message) },
+            Self::Malformed(text) => Self::Malformed(fit(&text)),
+            Self::TooLarge(text) => Self::TooLarge(fit(&text)),
+            Self::Other(error) => Self::Other(fit(&error.to_string()).into()),
+            plain @ (Self::Truncated | Self::CutOff | Self::ScriptEnded) => plain,
+        }
+    }
+}
+
+/// A call's arguments, where they are what both protocols want told back: an object.
+fn object(arguments: &str) -> Option<Value> {
+    serde_json::from_str(arguments).ok().filter(Value::is_object)
+}
+
+/// What is told back in place of arguments that are no object: one that shows the text it was. Servers refuse anything else,
+/// and with it the conversation for ever.
+fn stand_in(arguments: &str) -> Value {
+    if arguments.trim().is_empty() { json!({}) } else { json!({ "malformed": arguments }) }
 }
 
 fn after(wait: Option<Duration>) -> String {

@@ -1,7 +1,7 @@
 //! A turn that is being made: collected whole, told piece by piece, and bounded.
 
 use crate::event::AgentEvent;
-use crate::message::ToolCall;
+use crate::message::{OpaqueBlock, ToolCall};
 use crate::model::ModelError;
 use crate::queue::Events;
 
@@ -16,7 +16,16 @@ pub struct TurnSoFar {
     text: String,
     speaking: bool,
     calls: Vec<Writing>,
+    blocks: Vec<OpaqueBlock>,
     bytes: usize,
+}
+
+/// A turn that is made.
+#[derive(Debug, PartialEq)]
+pub(crate) struct WholeTurn {
+    pub(crate) text: String,
+    pub(crate) calls: Vec<ToolCall>,
+    pub(crate) blocks: Vec<OpaqueBlock>,
 }
 
 /// A call that is being written.
@@ -29,7 +38,7 @@ struct Writing {
 
 impl TurnSoFar {
     pub(crate) fn new(events: Events) -> Self {
-        Self { events, text: String::new(), speaking: false, calls: Vec::new(), bytes: 0 }
+        Self { events, text: String::new(), speaking: false, calls: Vec::new(), blocks: Vec::new(), bytes: 0 }
     }
 
     /// More words.
@@ -66,11 +75,6 @@ impl TurnSoFar {
         Ok(())
     }
 
-    /// Whether the call of this number began.
-    pub fn has_call(&self, slot: u64) -> bool {
-        self.calls.iter().any(|writing| writing.slot == slot)
-    }
-
     /// More of a call's arguments.
     pub fn call_delta(&mut self, slot: u64, json: &str) -> Result<(), ModelError> {
         self.grow(json.len())?;
@@ -96,6 +100,13 @@ impl TurnSoFar {
         }
     }
 
+    /// Something of the turn that only its own protocol understands, to be told back to it. Nobody is told of it meanwhile.
+    pub fn keep(&mut self, block: OpaqueBlock) -> Result<(), ModelError> {
+        self.grow(block.content.to_string().len())?;
+        self.blocks.push(block);
+        Ok(())
+    }
+
     /// The model met its limit of tokens. Words are as good as they are; the arguments of a call may be cut to something
     /// that can be read and was never meant, so that a turn with calls fails.
     pub fn cut_off(&self) -> Result<(), ModelError> {
@@ -111,18 +122,14 @@ impl TurnSoFar {
         self.events.tell(AgentEvent::Warning { message: message.into() });
     }
 
-    /// Whether anything was told: a turn that began must not be begun again.
-    pub fn is_empty(&self) -> bool {
-        self.text.is_empty() && self.calls.is_empty()
-    }
-
     /// The whole turn.
-    pub(crate) fn finish(mut self) -> Result<(String, Vec<ToolCall>), ModelError> {
+    pub(crate) fn finish(mut self) -> WholeTurn {
         self.stop_speaking();
         for slot in self.calls.iter().map(|writing| writing.slot).collect::<Vec<_>>() {
             self.call_stopped(slot);
         }
-        Ok((self.text, self.calls.into_iter().map(|writing| writing.call).collect()))
+        let calls = self.calls.into_iter().map(|writing| writing.call).collect();
+        WholeTurn { text: self.text, calls, blocks: self.blocks }
     }
 
     /// Some servers send no id, or the same one twice; calls of one turn must be told apart.
@@ -163,8 +170,8 @@ mod tests {
         for (slot, id) in [(0, "a"), (1, "a_3"), (2, "a"), (3, "")] {
             turn.call_started(slot, id, "t").unwrap();
         }
-        let (_, calls) = turn.finish().unwrap();
-        let ids: Vec<&str> = calls.iter().map(|call| call.id.as_str()).collect();
+        let turn = turn.finish();
+        let ids: Vec<&str> = turn.calls.iter().map(|call| call.id.as_str()).collect();
         assert_eq!(ids, ["a", "a_3", "a_4", "call_4"]);
     }
 
@@ -173,6 +180,11 @@ mod tests {
         let mut text = turn();
         text.text(&"x".repeat(MAX_TURN_BYTES)).unwrap();
         assert!(matches!(text.text("x"), Err(ModelError::TooLarge(_))));
+        let mut kept = turn();
+        let thought = |bytes: usize| OpaqueBlock::new("test", "x".repeat(bytes).into());
+        // Two quotation marks are part of the block.
+        kept.keep(thought(MAX_TURN_BYTES - 2)).unwrap();
+        assert!(matches!(kept.keep(thought(0)), Err(ModelError::TooLarge(_))));
         let mut calls = turn();
         for slot in 0..MAX_CALLS_PER_TURN as u64 {
             calls.call_started(slot, &slot.to_string(), "t").unwrap();

@@ -1,59 +1,47 @@
 //! Asking at the terminal.
 //!
 //! Promise: only `y` or `yes`, typed after the question was shown, approves. Without a terminal, at the end of input, and at
-//! anything else the answer is no. What is shown is the stored input, whole, with invisible characters written out.
+//! anything else the answer is no. What is shown is the stored input, whole, with invisible characters written out. Every
+//! line that is not ours begins with a bar, so that nothing in it can pass for a question.
 
-use std::io::{BufRead, IsTerminal, Write};
-use std::sync::{Arc, PoisonError};
+use std::io::{IsTerminal, Write};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
 use countersign_core::visible::visible;
-use tokio::sync::{Mutex, mpsc};
 
 use crate::confirm::{ConfirmationProvider, ConfirmationRequest, ProviderError, Verdict};
+use crate::providers::keyboard::Keyboard;
 
-/// How many typed lines wait to be read.
-const MAX_LINES: usize = 64;
+/// What every line begins with that comes from a model or a tool.
+const BAR: &str = "  | ";
 
 /// Asks at a terminal, one question at a time.
 pub struct TerminalConfirmation {
-    attended: bool,
-    /// Held for as long as a question is open, so that two of them never mix.
-    lines: Mutex<mpsc::Receiver<String>>,
-    out: Arc<std::sync::Mutex<Box<dyn Write + Send>>>,
+    /// Nothing where nobody can be asked.
+    keyboard: Option<Keyboard>,
+    out: Arc<Mutex<Box<dyn Write + Send>>>,
 }
 
 impl TerminalConfirmation {
     /// Asks on standard error and reads standard input. Where that is no terminal, everything is rejected, and that is said.
     pub fn stdio() -> Self {
-        let (typed, lines) = mpsc::channel(MAX_LINES);
-        let attended = std::io::stdin().is_terminal();
-        if attended {
-            // A thread of its own, because a read of standard input cannot be cancelled and must not outlive its question.
-            std::thread::spawn(move || {
-                for line in std::io::stdin().lock().lines() {
-                    let Ok(line) = line else { return };
-                    if typed.blocking_send(line).is_err() {
-                        return;
-                    }
-                }
-            });
-        }
-        Self::with(attended, lines, std::io::stderr())
+        let keyboard = std::io::stdin().is_terminal().then(Keyboard::stdin);
+        Self::with(keyboard, std::io::stderr())
     }
 
     /// Rejects everything and says so, as [`stdio`](Self::stdio) does where there is no terminal.
     pub fn unattended() -> Self {
-        Self::with(false, mpsc::channel(1).1, std::io::stderr())
+        Self::with(None, std::io::stderr())
     }
 
-    /// Asks on `out` and reads `lines`: for a program with a terminal of its own making.
-    pub fn on(lines: mpsc::Receiver<String>, out: impl Write + Send + 'static) -> Self {
-        Self::with(true, lines, out)
+    /// Asks on `out` and takes what is typed at `keyboard`: for a program with a terminal of its own making.
+    pub fn on(keyboard: &Keyboard, out: impl Write + Send + 'static) -> Self {
+        Self::with(Some(keyboard.clone()), out)
     }
 
-    fn with(attended: bool, lines: mpsc::Receiver<String>, out: impl Write + Send + 'static) -> Self {
-        Self { attended, lines: Mutex::new(lines), out: Arc::new(std::sync::Mutex::new(Box::new(out))) }
+    fn with(keyboard: Option<Keyboard>, out: impl Write + Send + 'static) -> Self {
+        Self { keyboard, out: Arc::new(Mutex::new(Box::new(out))) }
     }
 
     fn show(&self, text: &str) -> std::io::Result<()> {
@@ -66,15 +54,12 @@ impl TerminalConfirmation {
 #[async_trait]
 impl ConfirmationProvider for TerminalConfirmation {
     async fn confirm(&self, request: ConfirmationRequest) -> Result<Verdict, ProviderError> {
-        let mut lines = self.lines.lock().await;
-        if !self.attended {
+        let Some(keyboard) = &self.keyboard else {
             self.show(&format!("{}Rejected: standard input is no terminal.\n", prompt(&request)))?;
             return Ok(Verdict::reject("nobody is at a terminal to ask"));
-        }
-        // What was typed before the question was shown is no answer to it.
-        while lines.try_recv().is_ok() {}
-        self.show(&format!("{}Run it? [y/N, or n and a reason] ", prompt(&request)))?;
-        let line = lines.recv().await;
+        };
+        let question = format!("{}Run it? [y/N, or n and a reason] ", prompt(&request));
+        let line = keyboard.ask(|| self.show(&question)).await?;
         Ok(verdict(line.as_deref()))
     }
 }
@@ -82,19 +67,21 @@ impl ConfirmationProvider for TerminalConfirmation {
 /// What the person is shown.
 pub fn prompt(request: &ConfirmationRequest) -> String {
     let input = serde_json::to_string_pretty(&request.input).unwrap_or_default();
-    let mut text = format!(
-        "\nThe tool {:?} wants to run with:\n{}\n",
-        visible(&request.tool_name).text,
-        visible(&input).text
-    );
+    let mut text =
+        format!("\nThe tool {:?} wants to run with:\n{}", visible(&request.tool_name).text, quoted(&input));
     if let Some(hint) = &request.hint {
-        text.push_str(&format!("The tool says: {}\n", visible(hint).text));
+        text.push_str(&format!("The tool says:\n{}", quoted(hint)));
     }
     if let Some(payload) = request.payload.as_ref().filter(|payload| !payload.is_null()) {
         let payload = serde_json::to_string_pretty(payload).unwrap_or_default();
-        text.push_str(&format!("The tool shows:\n{}\n", visible(&payload).text));
+        text.push_str(&format!("The tool shows:\n{}", quoted(&payload)));
     }
     text
+}
+
+/// Text of others, each line of it marked as such.
+fn quoted(text: &str) -> String {
+    visible(text).text.split('\n').map(|line| format!("{BAR}{line}\n")).collect()
 }
 
 fn verdict(line: Option<&str>) -> Verdict {

@@ -3,10 +3,9 @@
 use std::io::Write;
 use std::sync::{Arc, Mutex};
 
-use countersign_agent::providers::{TerminalConfirmation, prompt};
+use countersign_agent::providers::{Keyboard, TerminalConfirmation, prompt};
 use countersign_agent::{ConfirmationProvider, ConfirmationRequest, Verdict};
 use serde_json::{Value, json};
-use tokio::sync::mpsc;
 
 use crate::shop::until;
 
@@ -37,16 +36,17 @@ fn request(input: Value) -> ConfirmationRequest {
 
 /// What is decided when the person types this after the question.
 async fn typed(line: Option<&str>) -> Verdict {
-    let (keyboard, lines) = mpsc::channel(8);
-    let screen = Screen::default();
-    let terminal = TerminalConfirmation::on(lines, screen.clone());
-    // Typed too early: it must not count.
-    keyboard.send("y".to_owned()).await.unwrap();
+    let (keyboard, screen) = (Keyboard::default(), Screen::default());
+    let terminal = TerminalConfirmation::on(&keyboard, screen.clone());
+    // Typed too early: it must not count, and nobody waits until it is read.
+    for _ in 0..1_000 {
+        keyboard.typed("y");
+    }
     let asked = tokio::spawn(async move { terminal.confirm(request(json!({ "table": "logs" }))).await });
     until("the question is shown", || screen.text().contains("Run it?")).await;
     match line {
-        Some(line) => keyboard.send(line.to_owned()).await.unwrap(),
-        None => drop(keyboard),
+        Some(line) => keyboard.typed(line),
+        None => keyboard.end(),
     }
     asked.await.unwrap().unwrap()
 }
@@ -73,16 +73,28 @@ fn at_the_terminal_nothing_that_is_shown_steers_it_and_nothing_is_left_out() {
     });
     assert!(!shown.contains('\u{1b}') && !shown.contains('\u{202e}'), "{shown:.200}");
     assert!(shown.contains(&long), "the whole input is shown");
-    assert!(shown.contains("The tool says: fine⟦U+001B⟧[2K⟦U+202E⟧evil"), "{}", &shown[100_100..]);
+    assert!(shown.contains("The tool says:\n  | fine⟦U+001B⟧[2K⟦U+202E⟧evil\n"), "{}", &shown[100_100..]);
+}
+
+#[test]
+fn at_the_terminal_no_text_of_a_tool_can_pass_for_a_question() {
+    let forged =
+        "harmless\n\nThe tool \"read_file\" wants to run with:\n{}\r\nRun it? [y/N, or n and a reason] ";
+    let shown = prompt(&ConfirmationRequest {
+        hint: Some(forged.into()),
+        payload: Some(json!(forged)),
+        ..request(json!({ "table": forged }))
+    });
+    let ours: Vec<&str> = shown.lines().filter(|line| !line.starts_with("  | ")).collect();
+    let labels = ["", "The tool \"delete_records\" wants to run with:", "The tool says:", "The tool shows:"];
+    assert_eq!(ours, labels, "{shown}");
 }
 
 #[tokio::test]
 async fn two_questions_at_the_terminal_never_mix() {
-    let (keyboard, lines) = mpsc::channel(8);
-    let screen = Screen::default();
-    let terminal = Arc::new(TerminalConfirmation::on(lines, screen.clone()));
+    let (keyboard, screen) = (Keyboard::default(), Screen::default());
     let ask = |table: &'static str| {
-        let terminal = Arc::clone(&terminal);
+        let terminal = TerminalConfirmation::on(&keyboard, screen.clone());
         tokio::spawn(async move { terminal.confirm(request(json!({ "table": table }))).await.unwrap() })
     };
     let first = ask("a");
@@ -90,9 +102,70 @@ async fn two_questions_at_the_terminal_never_mix() {
     let second = ask("b");
     tokio::task::yield_now().await;
     assert!(!screen.text().contains("\"b\""), "the second waits for the first");
-    keyboard.send("y".to_owned()).await.unwrap();
+    keyboard.typed("y");
     assert_eq!(first.await.unwrap(), Verdict::Approve);
     until("the second is shown", || screen.text().contains("\"b\"")).await;
-    keyboard.send("n".to_owned()).await.unwrap();
+    keyboard.typed("n");
     assert_eq!(second.await.unwrap(), Verdict::Reject { reason: None });
+}
+
+#[tokio::test]
+async fn a_keyboard_at_its_end_rejects_what_is_asked_later_too() {
+    let keyboard = Keyboard::default();
+    keyboard.end();
+    let terminal = TerminalConfirmation::on(&keyboard, Screen::default());
+    let verdict = terminal.confirm(request(json!({}))).await.unwrap();
+    assert_eq!(verdict, Verdict::reject("the input ended"));
+}
+
+/// Says that this process is at a terminal that another one holds.
+#[cfg(unix)]
+const AT_A_TERMINAL: &str = "COUNTERSIGN_AGENT_AT_A_TERMINAL";
+
+/// The test, and the process that it starts at a terminal of its own.
+#[cfg(unix)]
+#[tokio::test]
+async fn two_terminals_of_one_process_share_its_standard_input() {
+    if std::env::var(AT_A_TERMINAL).is_ok() {
+        let terminals = [TerminalConfirmation::stdio(), TerminalConfirmation::stdio()];
+        let asked = terminals.iter().map(|terminal| terminal.confirm(request(json!({}))));
+        let verdicts = futures_util::future::try_join_all(asked).await.unwrap();
+        assert_eq!(verdicts, [Verdict::Approve, Verdict::reject("later")]);
+        return;
+    }
+    let this = "providers::two_terminals_of_one_process_share_its_standard_input";
+    let (mut person, screen, mut process) = at_a_terminal(&[this, "--exact", "--nocapture"]);
+    for (number, line) in [(1, "y\n"), (2, "n later\n")] {
+        let asked = || screen.text().matches("Run it?").count() == number;
+        until(&format!("question {number} is shown"), asked).await;
+        // Time enough for another one, which must not come.
+        tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+        assert!(asked(), "one question at a time: {}", screen.text());
+        person.write_all(line.as_bytes()).unwrap();
+    }
+    assert!(process.wait().unwrap().success(), "{}", screen.text());
+}
+
+/// This test binary with these arguments, at a terminal: what a person types, what they see, and the process.
+#[cfg(unix)]
+fn at_a_terminal(arguments: &[&str]) -> (std::fs::File, Screen, std::process::Child) {
+    use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+    let ours = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+    grantpt(&ours).unwrap();
+    unlockpt(&ours).unwrap();
+    let name = ptsname(&ours, Vec::new()).unwrap().into_string().unwrap();
+    let theirs = std::fs::OpenOptions::new().read(true).write(true).open(name).unwrap();
+    let process = std::process::Command::new(std::env::current_exe().unwrap())
+        .args(arguments)
+        .env(AT_A_TERMINAL, "yes")
+        .stdin(theirs.try_clone().unwrap())
+        .stdout(theirs.try_clone().unwrap())
+        .stderr(theirs)
+        .spawn()
+        .unwrap();
+    let (person, screen) = (std::fs::File::from(ours), Screen::default());
+    let (mut printed, mut seen) = (person.try_clone().unwrap(), screen.clone());
+    // On Linux the read fails once nobody has the other end open.
+    std::thread::spawn(move || std::io::copy(&mut printed, &mut seen));
+    (person, screen, process)
 }

@@ -2,8 +2,10 @@
 
 use std::time::Duration;
 
-use countersign_agent::model::{ModelError, Retry};
-use countersign_agent::{AgentBuilder, AgentError, Reply};
+use countersign_agent::model::{MAX_ERROR_BYTES, ModelError, Retry};
+use countersign_agent::{AgentBuilder, AgentError, AgentEvent, Reply};
+use countersign_kernel::ports::{Clock, SystemClock};
+use futures_util::StreamExt;
 
 use crate::server::{Answer, Server};
 use crate::shop::{Shop, results};
@@ -13,7 +15,7 @@ use crate::{anthropic, openai};
 pub(crate) const KEY: &str = "sk-secret";
 
 /// Quick, so that tests are.
-const QUICK: Retry =
+pub(crate) const QUICK: Retry =
     Retry { attempts: 3, first_wait: Duration::from_millis(1), longest_wait: Duration::from_secs(5) };
 
 /// A protocol's shapes.
@@ -25,17 +27,21 @@ pub(crate) struct Protocol {
     pub(crate) no_reason: String,
     pub(crate) error: String,
     pub(crate) malformed: String,
+    /// An event with a text, `KEY`, where the protocol has none.
+    pub(crate) quoting: &'static str,
     pub(crate) bad_arguments: String,
     pub(crate) cut_off_words: String,
     pub(crate) cut_off_call: String,
     pub(crate) refusal: &'static str,
     pub(crate) agent: fn(&str, Retry) -> AgentBuilder,
+    /// Builds a model at this base URL.
+    pub(crate) build: fn(&str) -> Result<(), ModelError>,
     pub(crate) authorization: &'static str,
     pub(crate) path: &'static str,
 }
 
 impl Protocol {
-    async fn chat(
+    pub(crate) async fn chat(
         &self,
         answers: impl IntoIterator<Item = Answer>,
     ) -> (Result<Reply, AgentError>, Server, Shop) {
@@ -146,6 +152,8 @@ async fn arguments_that_are_no_json_are_told_to_the_model() {
         let told = results(&reply.unwrap());
         assert!(told[0].starts_with("Invalid tool input: the arguments are not JSON"), "{told:?}");
         assert_eq!((shop.ran().len(), server.requests().len()), (0, 2));
+        let echoed = server.requests()[1].body["messages"].to_string();
+        assert!(echoed.contains("malformed"), "{}: told back as an object: {echoed}", protocol.name);
     }
 }
 
@@ -160,6 +168,24 @@ async fn a_call_that_is_cut_off_at_the_limit_of_tokens_is_not_taken_for_one_with
 }
 
 #[tokio::test]
+async fn words_that_are_cut_off_at_the_limit_of_tokens_come_with_a_warning() {
+    for protocol in both() {
+        let server = Server::answering([Answer::stream(&protocol.cut_off_words)]).await;
+        let agent = (protocol.agent)(&server.base, QUICK).build().unwrap();
+        let events: Vec<AgentEvent> = agent.chat_stream("Hello").collect().await;
+        let warnings: Vec<&str> = events
+            .iter()
+            .filter_map(|event| match event {
+                AgentEvent::Warning { message } => Some(message.as_str()),
+                _ => None,
+            })
+            .collect();
+        assert_eq!(warnings, ["the model's turn was cut off at its limit of tokens"], "{}", protocol.name);
+        assert!(matches!(events.last(), Some(AgentEvent::Complete(_))), "{}", protocol.name);
+    }
+}
+
+#[tokio::test]
 async fn a_rate_limit_is_waited_out_as_long_as_the_server_says() {
     for protocol in both() {
         let limited = Answer::status(429, protocol.refusal).header("retry-after", "0.05");
@@ -169,6 +195,43 @@ async fn a_rate_limit_is_waited_out_as_long_as_the_server_says() {
         assert!(begun.elapsed() >= Duration::from_millis(50), "it did wait");
         assert_eq!(server.requests().len(), 3);
         check_whole(&protocol, reply, "after a rate limit");
+    }
+}
+
+#[tokio::test]
+async fn a_rate_limit_in_milliseconds_goes_before_one_in_seconds() {
+    for protocol in both() {
+        let limited = Answer::status(429, protocol.refusal)
+            .header("retry-after-ms", "50")
+            .header("retry-after", "3600");
+        let answers = [limited, Answer::stream(&protocol.two_calls), Answer::stream(&protocol.says)];
+        let begun = tokio::time::Instant::now();
+        let (reply, ..) = protocol.chat(answers).await;
+        assert!(begun.elapsed() >= Duration::from_millis(50), "it did wait");
+        check_whole(&protocol, reply, "after a rate limit in milliseconds");
+    }
+}
+
+#[tokio::test]
+async fn a_rate_limit_until_a_date_is_as_good_as_one_in_seconds() {
+    for protocol in both() {
+        let millis = i64::try_from(SystemClock.now().as_millis()).unwrap();
+        let date = |later: i64| {
+            let moment = jiff::Timestamp::from_millisecond(millis + later).unwrap();
+            jiff::fmt::rfc2822::DateTimePrinter::new().timestamp_to_rfc9110_string(&moment).unwrap()
+        };
+        let limited = |later| Answer::status(429, protocol.refusal).header("retry-after", date(later));
+        let (error, requests) = protocol.error([limited(3_600_000)]).await;
+        // A date has whole seconds, and some time passes until it is read.
+        let about_an_hour = Duration::from_secs(3_580)..=Duration::from_secs(3_600);
+        let wanted = match error {
+            ModelError::RateLimited { retry_after, .. } => retry_after.unwrap_or_default(),
+            other => panic!("{}: {other:?}", protocol.name),
+        };
+        assert!(about_an_hour.contains(&wanted), "{}: {wanted:?}", protocol.name);
+        assert_eq!(requests, 1);
+        let answers = [limited(-1_000), Answer::stream(&protocol.two_calls), Answer::stream(&protocol.says)];
+        check_whole(&protocol, protocol.chat(answers).await.0, "after a date that has passed");
     }
 }
 
@@ -211,6 +274,65 @@ async fn a_refusal_is_not_tried_again_and_never_shows_the_key() {
         let text = format!("{error} {error:?}");
         assert!(text.contains("[key]") && !text.contains(KEY), "{text}");
         assert_eq!((error.code(), requests), ("model_refused", 1));
+    }
+}
+
+/// Everything an error says, to a person and to a programmer.
+fn everything(error: &ModelError) -> String {
+    format!("{error} {error:?}")
+}
+
+#[tokio::test]
+async fn an_error_inside_a_stream_never_shows_the_key_and_is_cut() {
+    for protocol in both() {
+        let long = "x".repeat(MAX_ERROR_BYTES);
+        let reported = protocol.refusal.replace("KEY", &format!("{KEY} {long}"));
+        let (error, _) = protocol.error([Answer::stream(&format!("data: {reported}\n\n"))]).await;
+        let text = everything(&error);
+        assert!(text.contains("[key]") && !text.contains(KEY), "{text}");
+        assert!(matches!(&error, ModelError::Reported { message, .. } if message.len() == MAX_ERROR_BYTES));
+        let kind = reported.replace("invalid_request_error", KEY).replace("authentication_error", KEY);
+        let (error, _) = protocol.error([Answer::stream(&format!("data: {kind}\n\n"))]).await;
+        assert!(matches!(&error, ModelError::Reported { kind, .. } if kind == "[key]"), "{error:?}");
+        let quoting = protocol.quoting.replace("KEY", &format!("{KEY} {long}"));
+        let (error, _) = protocol.error([Answer::stream(&format!("data: {quoting}\n\n"))]).await;
+        let text = everything(&error);
+        assert_eq!(error.code(), "stream_malformed", "{text}");
+        assert!(text.contains("[key]") && !text.contains(KEY), "{text}");
+        assert!(matches!(&error, ModelError::Malformed(text) if text.len() == MAX_ERROR_BYTES));
+    }
+}
+
+#[tokio::test]
+async fn what_a_refusal_says_is_cut_at_its_bound_and_no_key_is_cut_in_two() {
+    for protocol in both() {
+        for (said, kept) in [(MAX_ERROR_BYTES, MAX_ERROR_BYTES), (MAX_ERROR_BYTES + 1, MAX_ERROR_BYTES)] {
+            let (error, _) = protocol.error([Answer::status(400, &"x".repeat(said))]).await;
+            assert!(
+                matches!(&error, ModelError::Refused { message, .. } if message.len() == kept),
+                "{error:?}"
+            );
+        }
+        for room in 1..KEY.len() {
+            let said = format!("{}{KEY} is wrong", "x".repeat(MAX_ERROR_BYTES - room));
+            let (error, _) = protocol.error([Answer::status(400, &said)]).await;
+            assert!(!everything(&error).contains("sk-"), "{room} bytes before the cut: {error}");
+        }
+        let torn = format!("wrong: {}", &KEY[..KEY.len() - 1]);
+        let (error, _) = protocol.error([Answer::status(400, &torn).cut()]).await;
+        assert!(!everything(&error).contains("sk-"), "the connection broke inside the key: {error}");
+    }
+}
+
+#[test]
+fn a_base_url_that_is_none_is_refused_before_anything_is_asked() {
+    for protocol in both() {
+        for bad in ["", "127.0.0.1:11434/v1", "localhost:11434/v1", "/v1", "https://", "ftp://host", KEY] {
+            let error = (protocol.build)(bad).expect_err(bad);
+            assert_eq!(error.code(), "bad_base_url", "{bad:?}");
+            assert!(!everything(&error).contains(KEY), "it may be a key in the wrong place: {error}");
+        }
+        assert!((protocol.build)("http://127.0.0.1:11434/v1").is_ok());
     }
 }
 
