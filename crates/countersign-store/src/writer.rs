@@ -29,7 +29,7 @@ const BATCH: usize = 512;
 /// How long it must be quiet before changes that nobody waits for are written. Whoever reads does not wait for this.
 const QUIET_UNAWAITED: Duration = Duration::from_millis(5);
 /// The same where somebody waits, and at least [`COMPANY`] were answered together the last time: they come again together.
-const QUIET_AWAITED: Duration = Duration::from_micros(300);
+const QUIET_AWAITED: Duration = Duration::from_micros(800);
 /// From here on a transaction was a shared one.
 const COMPANY: usize = 4;
 /// How often a medium that failed is tried again while nobody writes.

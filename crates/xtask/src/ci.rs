@@ -56,9 +56,8 @@ fn plan(toolbox: &Toolbox) -> Vec<Step> {
             // Not `--all-targets`: that would run the benches too.
             Step::run("tests", once("cargo test --workspace --locked --lib --bins --tests --examples"))
         },
-        // Only the published contract's: doc tests of the whole workspace build every dependency a second time, because
-        // Cargo resolves features anew for them. What other pages show is compiled by the examples.
-        Step::run("doc tests", once("cargo test --doc --locked -p countersign-sdk")),
+        // The whole workspace, as the tests: for a single package Cargo would resolve features anew and build everything again.
+        Step::run("doc tests", once("cargo test --doc --workspace --locked")),
         Step::run("docs", documentation()),
         // Core does no I/O: what needs an operating system does not build for a target that has none.
         Step::command("wasm32", "cargo check -p countersign-core --target wasm32-unknown-unknown --locked")

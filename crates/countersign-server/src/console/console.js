@@ -288,7 +288,7 @@ const fetchWanted = async () => {
 
 // A request that was decided, here or elsewhere: its card says by whom, and leaves.
 const leave = (id, decision) => {
-  const words = `${decision.outcome} by ${decision.by} through ${decision.channel}`;
+  const words = `${decision.outcome} by ${decision.byName ?? decision.by} through ${decision.channel}`;
   const article = request();
   if (article?.dataset.id === id && article.dataset.status === "pending") {
     article.dataset.status = decision.outcome;

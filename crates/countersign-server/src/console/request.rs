@@ -165,7 +165,7 @@ pub(super) fn outcome(item: &wire::Elicitation) -> Markup {
         @match &item.decision {
             None => { "waits since " (when::moment(&item.question.asked_at)) }
             Some(decision) => {
-                strong.outcome { (decision.outcome) } " by " (text(&decision.by)) " through " (text(&decision.channel)) ", " (when::moment(&decision.at))
+                strong.outcome { (decision.outcome) } " by " (person(decision.by_name.as_deref(), &decision.by)) " through " (text(&decision.channel)) ", " (when::moment(&decision.at))
                 @if let Some(comment) = &decision.comment { ": “" (text(comment)) "”" }
             }
         }

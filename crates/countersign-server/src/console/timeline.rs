@@ -9,7 +9,7 @@ use countersign_core::time::Timestamp;
 use maud::{Markup, html};
 
 use super::schemas::Schemas;
-use super::text::text;
+use super::text::{short, text};
 use super::when;
 
 /// How wide a lane is drawn, in units of its own.
@@ -177,7 +177,7 @@ pub(super) fn events(journal: &[Event], schemas: &Schemas) -> Markup {
 fn words(body: &EventBody, schemas: &Schemas) -> Markup {
     html! {
         @match body {
-            EventBody::Started(started) => { "accepted for " (text(started.requester.id.as_str())) }
+            EventBody::Started(started) => { "accepted for " (short(started.requester.id.as_str())) }
             EventBody::CallIssued(issued) => { "call " (issued.call) ": " code { (issued.path) } }
             EventBody::Asked(question) => { "asked: " a href={ "/elicitations/" (question.id) } { (text(&schemas.clean(question.tool.as_str(), &question.args.to_value(), &question.message))) } }
             EventBody::Decided { decision, .. } => (decided(decision)),
@@ -190,10 +190,10 @@ fn words(body: &EventBody, schemas: &Schemas) -> Markup {
             EventBody::ScriptWaits { .. } => "the script waits for people",
             EventBody::Finished { outcome, .. } => { strong { (ended(outcome)) } }
             EventBody::Cancelled { by, reason } => {
-                strong { "cancelled" } @if let Some(by) = by { " by " (text(by.as_str())) } ": " (text(reason))
+                strong { "cancelled" } @if let Some(by) = by { " by " (short(by.as_str())) } ": " (text(reason))
             }
             EventBody::FoundInDoubt { call } => { strong { "call " (call) " is in doubt" } ": it started, and nothing tells how it ended" }
-            EventBody::DoubtSettled { call, by, .. } => { "call " (call) " settled by " (text(by.as_str())) }
+            EventBody::DoubtSettled { call, by, .. } => { "call " (call) " settled by " (short(by.as_str())) }
         }
     }
 }
@@ -202,7 +202,7 @@ fn decided(decision: &Decision) -> Markup {
     html! {
         strong { (format!("{:?}", decision.outcome).to_lowercase()) }
         @match &decision.by {
-            Decider::Person { principal, .. } => { " by " (text(principal.as_str())) " through " (text(&decision.channel)) }
+            Decider::Person { principal, .. } => { " by " (short(principal.as_str())) " through " (text(&decision.channel)) }
             Decider::Grant { .. } => " by a remembered approval",
             Decider::Clock => ": nobody answered in time",
             Decider::Gateway { .. } => " by the gateway",

@@ -7,10 +7,11 @@ use axum::http::HeaderMap;
 use axum::{Extension, Json};
 use countersign_core::digest::Digest;
 use countersign_core::ids::ExecutionId;
-use countersign_kernel::ports::ElicitationFilter;
-use countersign_kernel::{Answer, Caller, Decide, GatewayError, Target};
+use countersign_kernel::ports::{ElicitationFilter, TokenRow};
+use countersign_kernel::{Answer, Caller, Decide, DecideError, GatewayError, Target};
 use countersign_sdk::Remember;
 use serde::Deserialize;
+use serde_json::json;
 use utoipa::IntoParams;
 
 use super::body::{Body, Named, Params};
@@ -94,17 +95,33 @@ pub(super) async fn one(
     Ok(Json(item))
 }
 
-/// Adds what people call those who ask.
+/// Adds what people call those who ask and those who decide.
 pub(super) async fn named(shared: &Shared, items: &mut [wire::Elicitation]) -> Result<(), GatewayError> {
     if items.is_empty() {
         return Ok(());
     }
     let tokens = shared.gateway.tokens().await?;
     for item in items {
-        let token = tokens.iter().find(|token| token.principal.id.as_str() == item.requester);
-        item.requester_name = token.map(|token| token.name.clone());
+        item.requester_name = name(&tokens, &item.requester);
+        if let Some(decision) = &mut item.decision {
+            decision.by_name = name(&tokens, &decision.by);
+        }
     }
     Ok(())
+}
+
+fn name(tokens: &[TokenRow], principal: &str) -> Option<String> {
+    let token = tokens.iter().find(|token| token.principal.id.as_str() == principal);
+    token.map(|token| token.name.clone())
+}
+
+/// Why a decision was not taken; where somebody was faster, with what people call them.
+async fn not_taken(shared: &Shared, error: DecideError) -> Refusal {
+    let DecideError::Decided(made) = &error else { return error.into() };
+    let mut made = wire::Decision::from(&**made);
+    // A name that cannot be had is no reason to hide the decision.
+    made.by_name = shared.gateway.tokens().await.ok().and_then(|tokens| name(&tokens, &made.by));
+    Refusal::from(error).with("decision", json!(made))
 }
 
 /// Decide an elicitation
@@ -142,8 +159,10 @@ pub(super) async fn resolve(
     };
     let channel = channel(&proof, &headers).to_owned();
     let decide = Decide { target, by: caller, channel, answer, comment: request.comment };
-    let receipt = shared.gateway.decide(decide).await?;
-    Ok(Json(wire::ElicitationResponse::from(&receipt)))
+    match shared.gateway.decide(decide).await {
+        Ok(receipt) => Ok(Json(wire::ElicitationResponse::from(&receipt))),
+        Err(error) => Err(not_taken(&shared, error).await),
+    }
 }
 
 /// Makes sure that the question is this execution's: a decider who names both must mean one thing.

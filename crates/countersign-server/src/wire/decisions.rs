@@ -35,11 +35,15 @@ pub struct Elicitation {
 
 /// How a question ended.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
 pub struct Decision {
     /// `approved`, `denied`, `cancelled` or `expired`.
     pub outcome: String,
     /// Who: a principal's id, a grant's id, `clock`, or `gateway`.
     pub by: String,
+    /// What people call the token they used; never who they are.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by_name: Option<String>,
     /// Through what: `rest`, `cli`, `console`, `mcp`, …
     pub channel: String,
     /// When.
@@ -169,6 +173,7 @@ impl From<&countersign_core::elicitation::Decision> for Decision {
         Self {
             outcome: outcome_text(decision.outcome).to_owned(),
             by,
+            by_name: None,
             channel: decision.channel.clone(),
             at: decision.at.to_string(),
             comment: decision.comment.clone(),

@@ -71,6 +71,7 @@ pub(super) fn denied_by_ann() -> Decision {
     Decision {
         outcome: "denied".to_owned(),
         by: "ann".to_owned(),
+        by_name: None,
         channel: "console".to_owned(),
         at: NOW.to_string(),
         comment: Some("not today".to_owned()),

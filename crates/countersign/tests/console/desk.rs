@@ -118,11 +118,6 @@ impl Desk {
         self.get(Who::Admin, "/api/standing").await["recorded"].as_u64().unwrap()
     }
 
-    /// Who somebody is on the record.
-    pub(crate) async fn name_of(&self, who: Who) -> String {
-        self.get(who, "/api/whoami").await["principal"].as_str().unwrap().to_owned()
-    }
-
     /// A link that logs somebody in.
     pub(crate) async fn login_link(&self, who: Who) -> String {
         self.post(who, "/api/login-links", &json!({})).await["url"].as_str().unwrap().to_owned()
