@@ -1,5 +1,7 @@
-//! Arguments for a person: whole, as a tree that folds and as JSON; what the tool's schema calls a secret is not sent to the
-//! browser at all.
+//! Arguments for a person: whole, as a tree that folds and as JSON; what the tool's schema calls a secret is in no page. Where
+//! there is no schema, nobody can say what is a secret, and everything is taken for one.
+
+use std::collections::BTreeSet;
 
 use maud::{Markup, html};
 use serde_json::Value;
@@ -8,8 +10,8 @@ use super::text::{Oddities, text};
 
 /// A text longer than this, or of several lines, stands in a block of its own.
 const SHORT_TEXT: usize = 120;
-/// How many references of a schema are followed before it is given up as endless.
-const MOST_HOPS: usize = 32;
+/// The shortest text that is cut out of others: a shorter one stands in many that have nothing to do with it.
+const SHORTEST_SECRET: usize = 4;
 
 /// A value with its secrets taken out.
 #[derive(Debug, PartialEq)]
@@ -25,82 +27,126 @@ pub(super) enum Shown<'a> {
 impl<'a> Shown<'a> {
     /// A value by its schema: `writeOnly` or the format `password` make a secret.
     pub(super) fn of(value: &'a Value, schema: &Value) -> Self {
-        shown(value, &[schema], schema)
+        if schema.is_null() { hidden(value) } else { shown(value, &[schema], schema) }
     }
 
-    /// A text with every secret of this value taken out.
-    pub(super) fn without_secrets(&self, text: &str) -> String {
-        let mut text = text.to_owned();
-        self.each_secret(&mut |secret| {
-            if let Some(secret) = secret.as_str().filter(|secret| secret.len() >= 4) {
-                text = text.replace(secret, "[hidden]");
-            }
-        });
-        text
+    /// What is secret in this value.
+    pub(super) fn secrets(&self) -> Secrets {
+        let mut all = Secrets::default();
+        self.tell(&mut all);
+        all
     }
 
-    fn each_secret(&self, visit: &mut impl FnMut(&Value)) {
+    fn tell(&self, all: &mut Secrets) {
         match self {
-            Self::Secret(value) => visit(value),
+            Self::Secret(value) => all.take(value),
             Self::Leaf(_) => {}
-            Self::List(items) => items.iter().for_each(|item| item.each_secret(visit)),
-            Self::Map(entries) => entries.iter().for_each(|(_, item)| item.each_secret(visit)),
+            Self::List(items) => items.iter().for_each(|item| item.tell(all)),
+            Self::Map(entries) => entries.iter().for_each(|(_, item)| item.tell(all)),
         }
+    }
+}
+
+/// Texts that must not show up anywhere.
+#[derive(Debug, Default)]
+pub(super) struct Secrets(BTreeSet<String>);
+
+impl Secrets {
+    /// Everything without parts in a secret is one, also as JSON or Rust would quote it.
+    fn take(&mut self, value: &Value) {
+        match value {
+            Value::Array(items) => items.iter().for_each(|item| self.take(item)),
+            Value::Object(map) => map.values().for_each(|item| self.take(item)),
+            Value::String(text) => {
+                let quoted = [value.to_string(), format!("{text:?}")];
+                let bare = quoted.iter().map(|quoted| quoted.trim_matches('"').to_owned());
+                self.0.extend(bare.chain([text.clone()]).filter(|text| text.len() >= SHORTEST_SECRET));
+            }
+            Value::Number(number) => {
+                self.0.extend(Some(number.to_string()).filter(|n| n.len() >= SHORTEST_SECRET))
+            }
+            Value::Bool(_) | Value::Null => {}
+        }
+    }
+
+    /// These and others.
+    pub(super) fn and(mut self, others: Self) -> Self {
+        self.0.extend(others.0);
+        self
+    }
+
+    /// A text without them. The longest goes first: a part of it may be another one.
+    pub(super) fn cut_from(&self, text: &str) -> String {
+        let mut longest_first: Vec<&String> = self.0.iter().collect();
+        longest_first.sort_by_key(|secret| std::cmp::Reverse(secret.len()));
+        longest_first.into_iter().fold(text.to_owned(), |text, secret| text.replace(secret, "[hidden]"))
+    }
+}
+
+/// The shape of a value, and nothing that is in it.
+fn hidden(value: &Value) -> Shown<'_> {
+    match value {
+        Value::Array(items) => Shown::List(items.iter().map(hidden).collect()),
+        Value::Object(map) => {
+            Shown::Map(map.iter().map(|(key, item)| (key.as_str(), hidden(item))).collect())
+        }
+        _ => Shown::Secret(value),
     }
 }
 
 fn shown<'a>(value: &'a Value, schemas: &[&Value], root: &Value) -> Shown<'a> {
     let mut all = Vec::new();
     for schema in schemas {
-        gather(schema, root, MOST_HOPS, &mut all);
+        gather(schema, root, &mut all);
     }
     if all.iter().any(|schema| is_secret(schema)) {
         return Shown::Secret(value);
     }
     match value {
         Value::Array(items) => {
-            let below: Vec<&Value> = all
-                .iter()
-                .flat_map(|schema| [schema.get("items"), schema.get("prefixItems").and_then(|p| p.get(0))])
-                .flatten()
-                .collect();
-            Shown::List(items.iter().map(|item| shown(item, &below, root)).collect())
+            let item = |(n, item)| {
+                let below = all.iter().flat_map(|schema| {
+                    [schema.get("items"), schema.get("prefixItems").and_then(|each| each.get(n))]
+                });
+                shown(item, &below.flatten().collect::<Vec<_>>(), root)
+            };
+            Shown::List(items.iter().enumerate().map(item).collect())
         }
-        Value::Object(map) => Shown::Map(
-            map.iter()
-                .map(|(key, item)| {
-                    let below: Vec<&Value> = all
-                        .iter()
-                        .filter_map(|schema| {
-                            schema
-                                .get("properties")
-                                .and_then(|p| p.get(key))
-                                .or_else(|| schema.get("additionalProperties"))
-                        })
-                        .collect();
-                    (key.as_str(), shown(item, &below, root))
-                })
-                .collect(),
-        ),
+        Value::Object(map) => {
+            let entry = |(key, item): (&'a String, &'a Value)| {
+                let below: Vec<&Value> = all.iter().flat_map(|schema| of_property(schema, key)).collect();
+                (key.as_str(), shown(item, &below, root))
+            };
+            Shown::Map(map.iter().map(entry).collect())
+        }
         _ => Shown::Leaf(value),
     }
 }
 
-/// A schema and all that it refers to or is made of.
-fn gather<'s>(schema: &'s Value, root: &'s Value, hops: usize, into: &mut Vec<&'s Value>) {
-    if hops == 0 {
+/// What may be said of a property. Of one without a name of its own every pattern is taken to match: a secret too many is
+/// better than one too few.
+fn of_property<'s>(schema: &'s Value, key: &str) -> impl Iterator<Item = &'s Value> {
+    let named = schema.get("properties").and_then(|all| all.get(key));
+    let unnamed = if named.is_none() { Some(schema) } else { None };
+    let others = unnamed.and_then(|schema| schema.get("additionalProperties"));
+    let patterns = unnamed.and_then(|schema| schema.get("patternProperties")?.as_object());
+    named.into_iter().chain(others).chain(patterns.into_iter().flat_map(|all| all.values()))
+}
+
+/// A schema and all that it refers to or is made of, each once: unions that refer to themselves would double at each level.
+fn gather<'s>(schema: &'s Value, root: &'s Value, into: &mut Vec<&'s Value>) {
+    if into.iter().any(|known| std::ptr::eq(*known, schema)) {
         return;
     }
     into.push(schema);
-    if let Some(target) =
-        schema.get("$ref").and_then(Value::as_str).and_then(|at| root.pointer(at.strip_prefix('#')?))
-    {
-        gather(target, root, hops - 1, into);
-    }
-    for join in ["allOf", "anyOf", "oneOf"] {
-        for part in schema.get(join).and_then(Value::as_array).into_iter().flatten() {
-            gather(part, root, hops - 1, into);
-        }
+    let target = schema.get("$ref").and_then(Value::as_str);
+    let target = target.and_then(|at| root.pointer(at.strip_prefix('#')?));
+    let alone = ["if", "then", "else"].iter().filter_map(|part| schema.get(part));
+    let joined = ["allOf", "anyOf", "oneOf"].iter().filter_map(|join| schema.get(join)?.as_array()).flatten();
+    let dependent = schema.get("dependentSchemas").and_then(Value::as_object);
+    let dependent = dependent.into_iter().flat_map(|all| all.values());
+    for part in target.into_iter().chain(alone).chain(joined).chain(dependent) {
+        gather(part, root, into);
     }
 }
 
@@ -155,7 +201,7 @@ fn entry(key: &Markup, item: &Shown<'_>, odd: &mut Oddities) -> Markup {
 fn leaf(item: &Shown<'_>, odd: &mut Oddities) -> Markup {
     html! {
         @match item {
-            Shown::Secret(secret) => span.secret { "hidden: the tool calls it a secret" @if let Some(text) = secret.as_str() { " (" (text.chars().count()) " characters)" } },
+            Shown::Secret(secret) => span.secret { "hidden: a secret, or nobody can say that it is none" @if let Some(text) = secret.as_str() { " (" (text.chars().count()) " characters)" } },
             Shown::Leaf(Value::String(string)) if string.len() > SHORT_TEXT || string.contains('\n') => pre.long { (odd.text(string)) },
             Shown::Leaf(Value::String(string)) => span.string { "“" (odd.text(string)) "”" },
             Shown::Leaf(other) => span.other { (other.to_string()) },
@@ -204,7 +250,47 @@ mod tests {
             assert!(!page.contains(secret), "{secret} in {page}");
         }
         assert!(page.contains("ann") && page.contains("8 characters"));
-        assert_eq!(shown.without_secrets("log ann in with hunter22"), "log ann in with [hidden]");
+        assert_eq!(shown.secrets().cut_from("log ann in with hunter22"), "log ann in with [hidden]");
+    }
+
+    #[test]
+    fn a_secret_is_cut_out_of_other_texts_whatever_it_is_made_of_and_however_it_is_quoted() {
+        let schema = json!({ "properties": {
+            "pins": { "writeOnly": true },
+            "pair": { "prefixItems": [{}, { "format": "password" }] },
+            "x-any": { "type": "string" },
+        }, "patternProperties": { "^key": { "writeOnly": true } }, "if": { "properties": { "late": { "writeOnly": true } } } });
+        let args = json!({ "pins": [123_456, { "deep": "abcd" }, "abcdef"], "pair": ["open", "a\"b\nc"],
+            "key1": "kkkk", "late": "later" });
+        let said = format!("{} {:?} open abcdef abcd 123456 kkkk later", json!("a\"b\nc"), "a\"b\nc");
+        let cut = Shown::of(&args, &schema).secrets().cut_from(&said);
+        assert_eq!(cut, "\"[hidden]\" \"[hidden]\" open [hidden] [hidden] [hidden] [hidden] [hidden]");
+    }
+
+    #[test]
+    fn without_a_schema_only_the_shape_is_shown() {
+        let args = json!({ "password": "hunter22", "tries": [1, true] });
+        let shown = Shown::of(&args, &Value::Null);
+        let page = html! { (tree(&shown, &mut Oddities::default())) (raw(&shown)) }.into_string();
+        assert!(
+            page.contains("password")
+                && page.contains("tries")
+                && !page.contains("hunter22")
+                && !page.contains("true"),
+            "{page}"
+        );
+        assert_eq!(shown.secrets().cut_from("with hunter22"), "with [hidden]");
+    }
+
+    #[test]
+    fn a_union_that_refers_to_itself_is_not_followed_twice_as_far_at_each_level() {
+        let node = json!({ "anyOf": [
+            { "properties": { "a": { "$ref": "#/$defs/Node" } } }, { "properties": { "a": { "$ref": "#/$defs/Node" } } },
+            { "$ref": "#/$defs/Node" }, { "$ref": "#/$defs/Node" },
+        ] });
+        let schema = json!({ "$ref": "#/$defs/Node", "$defs": { "Node": node } });
+        let args = (0..60).fold(json!(1), |inner, _| json!({ "a": inner }));
+        assert!(matches!(Shown::of(&args, &schema), Shown::Map(_)), "and this ends");
     }
 
     #[test]
@@ -216,7 +302,7 @@ mod tests {
     #[test]
     fn every_part_is_in_the_tree_unfolded() {
         let args = json!({ "a": [1, { "b": null }], "c": {}, "d": "two\nlines" });
-        let page = tree(&Shown::of(&args, &Value::Null), &mut Oddities::default()).into_string();
+        let page = tree(&Shown::of(&args, &json!({})), &mut Oddities::default()).into_string();
         assert_eq!(page.matches("<details open>").count(), 2, "{page}");
         for part in ["null", "{}", "two\nlines", ">a<", ">b<"] {
             assert!(page.contains(part), "{part} in {page}");

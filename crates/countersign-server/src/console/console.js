@@ -1,14 +1,15 @@
 // Keeps the console's pages live, hears keys, and sends decisions to REST.
 //
 // Promises: markup comes only from our own server's pages, never out of data; what is decided is the request that is on the
-// screen, and one that only just got there is not decided by a key that was meant for the one before.
+// screen, and one that only just got there is decided by neither a key nor a click that was meant for the one before. Only
+// whoever decided here is taken on to the next request; what others decide moves nothing under anybody's hands.
 
 const page = document.body.dataset.page;
 const $ = (selector, within = document) => within.querySelector(selector);
 const $$ = (selector, within = document) => [...within.querySelectorAll(selector)];
 
-// How long a request must have been on the screen before a key decides it.
-const settleMs = 400;
+// How long a request must have been on the screen before it is approved: longer than a hand takes to stop.
+const settleMs = 600;
 // How long a decided card stays, to say by whom.
 const stayMs = 4000;
 // How long ids of new requests are gathered before their cards are asked for.
@@ -41,6 +42,8 @@ const toMarkup = globalThis.trustedTypes
 const fetchPage = async (path) => {
   const answer = await fetch(path, { headers: { accept: "text/html" } });
   if (answer.status === 401) location.assign("/");
+  // What is on the screen is better than a page that says that there is none.
+  if (!answer.ok) throw new Error(`the server answered ${answer.status}`);
   return new DOMParser().parseFromString(toMarkup.createHTML(await answer.text()), "text/html");
 };
 
@@ -68,12 +71,12 @@ const read = (field) => {
 };
 
 const gather = (form) => {
-  const all = {};
+  // Without a prototype: a schema names its fields as it likes.
+  const all = Object.create(null);
   for (const field of form.elements) {
     if (!field.name || !field.dataset.type) continue;
-    const [last, ...outer] = field.name.split(".").reverse();
-    let at = all;
-    for (const name of outer.reverse()) at = at[name] ??= {};
+    const [, outer, last] = field.name.match(/^(?:([^.]+)\.)?([^]*)$/);
+    const at = outer ? (all[outer] ??= Object.create(null)) : all;
     if (field.dataset.type === "choices") {
       at[last] ??= [];
       if (field.checked) at[last].push(JSON.parse(field.value));
@@ -179,9 +182,13 @@ const watchEnd = () => {
   seen.observe(end);
 };
 
+// What was decided on this very page.
+const ours = new Set();
+
 const decide = async (answer) => {
   const [article, form] = [request(), $("#decide")];
   if (!article || !form) return;
+  if (answer !== "deny" && performance.now() - shownAt < settleMs) return say("This request only just opened. Read it, then decide.");
   if (answer !== "deny" && article.hasAttribute("data-long")) return say("Read the arguments to their end first.");
   if (answer === "session" && !$('[value="session"]', form)) return say("This tool asks each time; a yes counts once.");
   const { id, execution, kind } = article.dataset;
@@ -196,10 +203,12 @@ const decide = async (answer) => {
       } else body.remember = answer;
     }
     for (const button of $$("button", form)) button.disabled = true;
+    ours.add(id);
     await call("POST", `/api/elicitation/${id}/resolve`, body);
     say(answer === "deny" ? "Denied." : "Approved.");
     if (page === "inbox" && !$("#cards")) location.assign("/");
   } catch (error) {
+    ours.delete(id);
     for (const button of $$("button", form)) button.disabled = false;
     complain(form, error);
     const made = error.problem?.decision;
@@ -223,13 +232,16 @@ const choose = async (item, { open = true } = {}) => {
   if (!open || !isWide()) return;
   const turn = ++opening;
   pane.setAttribute("aria-busy", "true");
+  // What is still shown is not what is chosen any more.
+  pane.inert = true;
   const fresh = await fetchPage(`/elicitations/${item.dataset.id}`).catch(() => null);
   // The reader may have gone on meanwhile.
   if (turn !== opening) return;
   pane.removeAttribute("aria-busy");
-  if (!fresh) return say("The server does not answer. Choose the request again.");
-  const article = $("#request", fresh);
+  const article = fresh && $("#request", fresh);
   pane.replaceChildren(...(article ? [article] : []));
+  pane.inert = false;
+  if (!fresh) return say("The server does not answer. Choose the request again.");
   pane.scrollTop = 0;
   watchEnd();
   tick();
@@ -253,7 +265,12 @@ const loadMore = async () => {
     if (!more) return;
     add(more);
     if (more.dataset.next) cards.dataset.next = more.dataset.next;
-    else delete cards.dataset.next;
+    else {
+      delete cards.dataset.next;
+      // What came while the last part was on its way may be in neither.
+      for (const id of later) arrive(id);
+      later.clear();
+    }
   } catch { /* they are asked for again when they are reached again */ } finally {
     loading = false;
   }
@@ -266,10 +283,12 @@ const add = (list) => {
 };
 
 const wanted = new Set();
+const later = new Set();
 let gathering;
 const arrive = (id) => {
+  if (card(id)) return;
   // What is further down the list than what is loaded comes with the rest of it.
-  if (card(id) || cards.dataset.next) return;
+  if (cards.dataset.next) return later.add(id);
   wanted.add(id);
   gathering ??= setTimeout(fetchWanted, gatherMs);
 };
@@ -288,6 +307,8 @@ const fetchWanted = async () => {
 
 // A request that was decided, here or elsewhere: its card says by whom, and leaves.
 const leave = (id, decision) => {
+  later.delete(id);
+  const mine = ours.delete(id);
   const words = `${decision.outcome} by ${decision.byName ?? decision.by} through ${decision.channel}`;
   const article = request();
   if (article?.dataset.id === id && article.dataset.status === "pending") {
@@ -303,18 +324,19 @@ const leave = (id, decision) => {
   const verdict = $(".verdict", item);
   verdict.textContent = words;
   verdict.hidden = false;
-  const next = item === chosen() ? item.nextElementSibling ?? item.previousElementSibling : null;
+  const stays = (way) => { let to = item[way]; while (to?.classList.contains("leaving")) to = to[way]; return to; };
+  const next = stays("nextElementSibling") ?? stays("previousElementSibling");
   setTimeout(async () => {
     const hadFocus = item.contains(document.activeElement);
     item.remove();
     $("#empty").hidden = cards.children.length > 0;
     if (cards.children.length < 10) await loadMore();
-    if (!next?.isConnected) { if (!cards.children.length) pane.replaceChildren(); return; }
-    if (isWide() && !$("#decide")) await choose(next);
-    else if (hadFocus) await choose(next, { open: false });
+    if (!cards.children.length) pane.replaceChildren();
+    // A reader who had it in the list stays in the list; what is open stays open until they choose.
+    else if (hadFocus && next?.isConnected) await choose(next, { open: false });
   }, stayMs);
-  // With keys one goes on at once.
-  if (next && isWide() && item === chosen()) setTimeout(() => item === chosen() && choose(next), 700);
+  // Whoever decided here goes on.
+  if (mine && next && isWide() && item === chosen()) setTimeout(() => item === chosen() && choose(next), 700);
 };
 
 const count = (by) => {
@@ -328,13 +350,18 @@ const count = (by) => {
 
 // ---- Being told
 
+// One tone, and at most one announcement a second: a page that comes back after a night hears of many at once.
+let context;
+let announcedAt = -Infinity;
 const announce = (question) => {
+  if (performance.now() - announcedAt < 1000) return;
+  announcedAt = performance.now();
   if (store.get("notify") === "yes" && globalThis.Notification?.permission === "granted" && document.hidden) {
     const note = new Notification(`${question.toolPath} waits for you`, { body: `wanted by ${question.requester}`, tag: question.elicitationId });
     note.onclick = () => { focus(); location.assign(`/elicitations/${question.elicitationId}`); };
   }
   if (store.get("sound") === "yes") {
-    const context = new AudioContext();
+    context ??= new AudioContext();
     const [tone, volume] = [context.createOscillator(), context.createGain()];
     volume.gain.setValueAtTime(0.08, context.currentTime);
     volume.gain.exponentialRampToValueAtTime(0.001, context.currentTime + 0.35);
@@ -342,7 +369,6 @@ const announce = (question) => {
     tone.connect(volume).connect(context.destination);
     tone.start();
     tone.stop(context.currentTime + 0.35);
-    tone.onended = () => context.close();
   }
 };
 
@@ -365,15 +391,18 @@ let refreshing;
 // What is being typed is not taken away; the page catches up when its reader has left the field.
 const isTyping = () => $("main :is(input, textarea, select):focus") !== null;
 const refreshSoon = (ms = 100) => {
-  clearTimeout(refreshing);
-  refreshing = setTimeout(() => (isTyping() ? refreshSoon(1000) : refresh()), ms);
+  // Not put off by what comes meanwhile: a busy list would never be drawn.
+  refreshing ??= setTimeout(() => {
+    refreshing = undefined;
+    if (isTyping()) refreshSoon(1000); else refresh();
+  }, ms);
 };
 
 const listen = () => {
   const { after } = document.body.dataset;
   if (after === undefined) return;
   // The browser comes back by itself, with the id of the last event it saw.
-  const events = new EventSource(`/api/events?after=${after}`);
+  const events = new EventSource(`/api/events?brief=true&after=${after}`);
   // A browser keeps pages that were left, and their streams; six of those, and the next page waits a minute for a connection.
   addEventListener("pagehide", () => events.close());
   const counted = new Set();
@@ -413,6 +442,10 @@ const verify = async () => {
 };
 
 const exportAll = async () => {
+  try { await exportEach(); } catch (error) { $("#chain").textContent = explained(error); }
+};
+
+const exportEach = async () => {
   const lines = [];
   let cursor = "";
   do {
@@ -440,7 +473,11 @@ document.addEventListener("keydown", async (event) => {
     else if (!cards) location.assign("/");
     return;
   }
-  if (typing(event.target)) return;
+  if (event.key === "Enter" && event.target.matches?.("#decide [name=reason]")) {
+    event.preventDefault();
+    return decide("deny");
+  }
+  if (typing(event.target) || $("dialog[open]")) return;
   const { key } = event;
   const on = (action) => { event.preventDefault(); return action(); };
   if (key === "?" && $("#keys")) return on(() => $("#keys").showModal());
@@ -452,8 +489,7 @@ document.addEventListener("keydown", async (event) => {
     return to && on(() => location.assign($("a", to).href));
   }
   if (!["a", "s", "d"].includes(key) || event.repeat || !$("#decide")) return;
-  if (cards && request()?.dataset.id !== chosen()?.dataset.id) return;
-  if (performance.now() - shownAt < settleMs) return on(() => say("This request only just opened. Read it, then decide."));
+  if (cards && (!isWide() || request()?.dataset.id !== chosen()?.dataset.id)) return;
   if (key === "d") return on(() => $("#decide").elements.reason.focus());
   return on(() => decide(key === "a" ? "call" : "session"));
 });
@@ -462,9 +498,7 @@ document.addEventListener("submit", (event) => {
   const form = event.target;
   if (form.matches("#decide")) {
     event.preventDefault();
-    // Enter in the reason's field denies; in a form's fields it sends the answer.
-    const inReason = document.activeElement === form.elements.reason;
-    decide(inReason ? "deny" : event.submitter?.value ?? "call");
+    decide(event.submitter?.value ?? "call");
   } else if (form.dataset.api) {
     event.preventDefault();
     submit(form);

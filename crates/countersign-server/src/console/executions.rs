@@ -8,9 +8,10 @@ use serde::Deserialize;
 use std::sync::Arc;
 
 use super::api::{query, segment};
+use super::arguments::{self, Secrets};
 use super::frame::{Place, Reader, Trouble};
 use super::schemas::Schemas;
-use super::text::{short, text};
+use super::text::{Oddities, short, text};
 use super::{timeline, when};
 use crate::rest::body::{Named, Params};
 use crate::shared::Shared;
@@ -101,11 +102,13 @@ pub(super) async fn one(
     let at = format!("/api/executions/{}", segment(&id));
     let result: wire::ExecutionResult = reader.get(&at).await?;
     let journal: wire::List<Event> = reader.get(&format!("{at}/journal")).await?;
-    let asked = journal.items.iter().filter_map(|event| match &event.body {
+    let called = journal.items.iter().filter_map(|event| match &event.body {
+        EventBody::CallIssued(issued) => Some(issued.path.as_str()),
         EventBody::Asked(question) => Some(question.tool.as_str()),
         _ => None,
     });
-    let schemas = Schemas::of(&reader, asked).await?;
+    let schemas = Schemas::of(&reader, called).await?;
+    let secrets = schemas.secrets_of(&journal.items);
     let is_open = matches!(result.status, Status::Running | Status::Paused | Status::InDoubt);
     let main = html! {
         article.execution data-execution=(result.execution_id) data-live {
@@ -116,47 +119,52 @@ pub(super) async fn one(
             @for pending in &result.pending {
                 p.waits { "Waits for a person: " a href={ "/elicitations/" (pending.elicitation_id) } { (text(&pending.tool_path)) } ", " (when::age(&pending.asked_at)) }
             }
-            (doubts(&result))
-            (came_of(&result))
-            section aria-labelledby="time" { h2 #time { "Over time" } (timeline::lanes(&journal.items, shared.gateway.now())) div.scroll tabindex="0" role="region" aria-label="Events" { (timeline::events(&journal.items, &schemas)) } }
-            (script(&journal.items, &result))
-            (logs(&result.logs))
+            (doubts(&result, &schemas))
+            (came_of(&result, &secrets))
+            section aria-labelledby="time" { h2 #time { "Over time" } (timeline::lanes(&journal.items, shared.gateway.now())) div.scroll tabindex="0" role="region" aria-label="Events" { (timeline::events(&journal.items, &secrets)) } }
+            (script(&journal.items, &result, &secrets))
+            (logs(&result.logs, &secrets))
             @if is_open {
-                form.actions data-api={ "POST " (at) "/cancel" } data-sure="Stop this execution? What has not started will not run." { button { "Cancel execution" } }
+                form.actions method="post" data-api={ "POST " (at) "/cancel" } data-sure="Stop this execution? What has not started will not run." { button { "Cancel execution" } }
             }
         }
     };
     Ok(reader.page(Place::Executions, "Execution", &main))
 }
 
-fn came_of(result: &wire::ExecutionResult) -> Markup {
+fn came_of(result: &wire::ExecutionResult, secrets: &Secrets) -> Markup {
+    let clean = |said: &str| text(&secrets.cut_from(said));
     html! {
         @if let Some(error) = &result.error {
-            section aria-labelledby="error" { h2 #error { "Error" } p { code { (error.code) } " " (text(&error.message)) } }
+            section aria-labelledby="error" { h2 #error { "Error" } p { code { (error.code) } " " (clean(&error.message)) } }
         }
         @if result.success {
             section aria-labelledby="value" {
                 h2 #value { "Value" }
-                pre tabindex="0" { (text(&serde_json::to_string_pretty(&result.value).unwrap_or_default())) }
+                pre tabindex="0" { (clean(&serde_json::to_string_pretty(&result.value).unwrap_or_default())) }
             }
         }
     }
 }
 
-fn doubts(result: &wire::ExecutionResult) -> Markup {
+fn doubts(result: &wire::ExecutionResult, schemas: &Schemas) -> Markup {
     html! {
         @for (n, call) in result.calls.iter().enumerate().filter(|(_, call)| call.status == "in_doubt") {
             section.doubt aria-labelledby={ "doubt-" (n) } {
                 h2 id={ "doubt-" (n) } { "Call " (n) " is in doubt" }
                 p { code { (text(&call.path)) } " was started, and the gateway stopped before it learned the outcome. It will not be run again unless you say so. Look in the system it acts on, then say what you found." }
-                div.ways { (settle(&result.execution_id, n)) }
+                h3 { "Arguments it was started with" }
+                (arguments::tree(&schemas.shown(&call.path, &call.args), &mut Oddities::default()))
+                div.ways { (settle(&result.execution_id, n, &call.path)) }
             }
         }
     }
 }
 
 /// The three ways out of a doubt, each with what it means.
-fn settle(execution: &str, call: usize) -> Markup {
+fn settle(execution: &str, call: usize, path: &str) -> Markup {
+    let sure =
+        format!("Run call {call}, {path}, again? If it took effect the first time, it then happens twice.");
     let ways = [
         ("done", "It happened", "It took effect. The caller goes on with the value you give.", "value"),
         ("failed", "It did not happen", "It took no effect. The caller is told that it failed.", "reason"),
@@ -169,7 +177,7 @@ fn settle(execution: &str, call: usize) -> Markup {
     ];
     html! {
         @for (way, name, means, asks) in ways {
-            form.way data-api={ "POST /api/executions/" (execution) "/settle" } {
+            form.way method="post" data-api={ "POST /api/executions/" (execution) "/settle" } data-sure=[(way == "retry").then_some(&sure)] {
                 h3 { (name) }
                 p { (means) }
                 input type="hidden" name="call" data-type="number" value=(call);
@@ -182,24 +190,24 @@ fn settle(execution: &str, call: usize) -> Markup {
     }
 }
 
-fn script(journal: &[Event], result: &wire::ExecutionResult) -> Markup {
+fn script(journal: &[Event], result: &wire::ExecutionResult, secrets: &Secrets) -> Markup {
     let line = result.paused.as_ref().and_then(|paused| paused.line);
     html! {
         @if let Some(source) = timeline::script(journal) {
             section aria-labelledby="script" {
                 h2 #script { "The script" @if let Some(line) = line { ", waiting at line " (line) } }
-                (timeline::listing(&source, line, None))
+                (timeline::listing(&secrets.cut_from(&source), line, None))
             }
         }
     }
 }
 
-fn logs(lines: &[wire::LogLine]) -> Markup {
+fn logs(lines: &[wire::LogLine], secrets: &Secrets) -> Markup {
     html! {
         @if !lines.is_empty() {
             section aria-labelledby="logs" {
                 h2 #logs { "Logs" }
-                ul.logs { @for line in lines { li class=(line.level) { span.level { (line.level) } " " (text(&line.message)) } } }
+                ul.logs { @for line in lines { li class=(line.level) { span.level { (line.level) } " " (text(&secrets.cut_from(&line.message))) } } }
             }
         }
     }

@@ -53,12 +53,12 @@ fn article(item: &wire::Elicitation, around: &Around<'_>) -> Markup {
     let schema = around.tool.map_or(&Value::Null, |tool| &tool.input_schema);
     let shown = Shown::of(&question.args, schema);
     let mut odd = Oddities::default();
-    let message = odd.text(&shown.without_secrets(&question.message));
+    let message = odd.text(&shown.secrets().cut_from(&question.message));
     let (tree, size) = (arguments::tree(&shown, &mut odd), question.args.to_string().len());
     let is_long = size > LONG_BYTES;
     html! {
         article #request data-id=(question.elicitation_id) data-execution=(question.execution_id) data-status=(item.status)
-            data-remember=(question.remember) data-kind=(kind(question.kind)) data-long[is_long] {
+            data-kind=(kind(question.kind)) data-long[is_long] {
             header {
                 h1.path { (text(&question.tool_path)) }
                 (effects(around.tool))
@@ -76,7 +76,7 @@ fn article(item: &wire::Elicitation, around: &Around<'_>) -> Markup {
                 (tree)
                 details.raw { summary { "Raw JSON" } pre tabindex="0" { (arguments::raw(&shown)) } }
             }
-            (wrote(around.script.as_deref(), question.line))
+            (wrote(around.script.as_deref(), question.line, &shown))
             (facts(item))
             (before(item, around.earlier))
             span #end-of-request {}
@@ -128,13 +128,15 @@ fn facts(item: &wire::Elicitation) -> Markup {
 }
 
 /// The agent's own words: its script around the line that waits.
-fn wrote(script: Option<&str>, line: Option<u32>) -> Markup {
+fn wrote(script: Option<&str>, line: Option<u32>, shown: &Shown<'_>) -> Markup {
+    // It may well spell out what the arguments hide.
+    let script = script.map(|script| shown.secrets().cut_from(script));
     html! {
         @if let Some(script) = script {
             section.agents aria-labelledby="wrote" {
                 h2 #wrote { "What the agent wrote" }
                 p.faint { "A script. It says what the agent means to do, not what will be done: that stands above." }
-                (timeline::listing(script, line, Some(AROUND)))
+                (timeline::listing(&script, line, Some(AROUND)))
             }
         }
     }
@@ -178,7 +180,7 @@ fn decision(item: &wire::Elicitation, is_long: bool) -> Markup {
         @if item.decision.is_some() {
             footer.decided { p { (outcome(item)) } }
         } @else {
-            form #decide.decide data-resolve=(question.elicitation_id) {
+            form #decide.decide method="post" {
                 @if let (PendingKind::Form, Some(schema)) = (question.kind, &question.schema) {
                     fieldset.fields { legend { "Your answer" } (form::fields(schema, "data")) }
                 }

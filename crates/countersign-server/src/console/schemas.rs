@@ -3,10 +3,11 @@
 
 use std::collections::BTreeMap;
 
+use countersign_core::event::{Event, EventBody};
 use serde_json::Value;
 
 use super::api::segment;
-use super::arguments::Shown;
+use super::arguments::{Secrets, Shown};
 use super::frame::{Reader, Trouble};
 use crate::wire;
 
@@ -28,9 +29,23 @@ impl Schemas {
         Ok(Self(all))
     }
 
+    /// The arguments of a call, with their secrets taken out.
+    pub(super) fn shown<'a>(&self, tool: &str, args: &'a Value) -> Shown<'a> {
+        Shown::of(args, self.0.get(tool).unwrap_or(&Value::Null))
+    }
+
+    /// What is secret in the calls of a journal.
+    pub(super) fn secrets_of(&self, journal: &[Event]) -> Secrets {
+        let calls = journal.iter().filter_map(|event| match &event.body {
+            EventBody::CallIssued(issued) => Some((issued.path.as_str(), issued.args.to_value())),
+            EventBody::Asked(question) => Some((question.tool.as_str(), question.args.to_value())),
+            _ => None,
+        });
+        calls.fold(Secrets::default(), |all, (tool, args)| all.and(self.shown(tool, &args).secrets()))
+    }
+
     /// A message about a call, without the secrets of its arguments.
     pub(super) fn clean(&self, tool: &str, args: &Value, message: &str) -> String {
-        let schema = self.0.get(tool).unwrap_or(&Value::Null);
-        Shown::of(args, schema).without_secrets(message)
+        self.shown(tool, args).secrets().cut_from(message)
     }
 }

@@ -57,7 +57,7 @@ pub(super) async fn one(reader: Reader, Named(id): Named<String>) -> Result<Resp
             h2 #remembered { "Remembered approvals" }
             @if grants.items.is_empty() { p.faint { "None. Every destructive call of this session asks." } } @else {
                 ul.grants { @for grant in &grants.items { (one_grant(&at, grant)) } }
-                form.actions data-api={ "DELETE " (at) } data-sure="Forget every approval of this session?" { button { "Forget all" } }
+                form.actions method="post" data-api={ "DELETE " (at) } data-sure="Forget every approval of this session?" { button { "Forget all" } }
             }
         }
     };
@@ -75,7 +75,7 @@ fn one_grant(at: &str, grant: &wire::Grant) -> Markup {
                     @if let Some(uses) = grant.uses_left { "; " (uses) " uses left" }
                 }
             }
-            form data-api={ "DELETE " (at) "/" (grant.grant_id) } { button { "Revoke" } }
+            form method="post" data-api={ "DELETE " (at) "/" (grant.grant_id) } { button { "Revoke" } }
         }
     }
 }

@@ -8,7 +8,7 @@ use countersign_core::ids::{CallNo, ElicitationId};
 use countersign_core::time::Timestamp;
 use maud::{Markup, html};
 
-use super::schemas::Schemas;
+use super::arguments::Secrets;
 use super::text::{short, text};
 use super::when;
 
@@ -157,7 +157,7 @@ fn end(lanes: &mut [Lane], call: Option<CallNo>, phase: Phase, at: Timestamp) {
 }
 
 /// Every event, in words, with how long after the one before.
-pub(super) fn events(journal: &[Event], schemas: &Schemas) -> Markup {
+pub(super) fn events(journal: &[Event], secrets: &Secrets) -> Markup {
     html! {
         table.events {
             thead { tr { th scope="col" { "When" } th scope="col" { "After" } th scope="col" { "What" } } }
@@ -166,7 +166,7 @@ pub(super) fn events(journal: &[Event], schemas: &Schemas) -> Markup {
                     tr {
                         td { (when::of(event.at)) }
                         td.number { @if let Some(before) = n.checked_sub(1).and_then(|n| journal.get(n)) { (when::span(before.at.until(event.at))) } }
-                        td { (words(&event.body, schemas)) }
+                        td { (words(&event.body, secrets)) }
                     }
                 }
             }
@@ -174,21 +174,22 @@ pub(super) fn events(journal: &[Event], schemas: &Schemas) -> Markup {
     }
 }
 
-fn words(body: &EventBody, schemas: &Schemas) -> Markup {
+fn words(body: &EventBody, secrets: &Secrets) -> Markup {
+    let clean = |said: &str| text(&secrets.cut_from(said));
     html! {
         @match body {
             EventBody::Started(started) => { "accepted for " (short(started.requester.id.as_str())) }
             EventBody::CallIssued(issued) => { "call " (issued.call) ": " code { (issued.path) } }
-            EventBody::Asked(question) => { "asked: " a href={ "/elicitations/" (question.id) } { (text(&schemas.clean(question.tool.as_str(), &question.args.to_value(), &question.message))) } }
+            EventBody::Asked(question) => { "asked: " a href={ "/elicitations/" (question.id) } { (clean(&question.message)) } }
             EventBody::Decided { decision, .. } => (decided(decision)),
             EventBody::CallStarted { call, by } => { "call " (call) " started, " (authority(by)) }
             EventBody::StepRecorded { call, name, .. } => { "call " (call) " finished its step " code { (text(name)) } }
-            EventBody::CallSettled { call, outcome } => { "call " (call) " " (ended(outcome)) }
-            EventBody::CallRefused { path, failure, .. } => { "call of " code { (text(path)) } " refused: " (text(&failure.message)) }
+            EventBody::CallSettled { call, outcome } => { "call " (call) " " (ended(outcome, secrets)) }
+            EventBody::CallRefused { path, failure, .. } => { "call of " code { (text(path)) } " refused: " (clean(&failure.message)) }
             EventBody::SleepStarted { ms } => { "sleeps " (when::span(Duration::from_millis(*ms))) }
             EventBody::SleepEnded { .. } => "woke up",
             EventBody::ScriptWaits { .. } => "the script waits for people",
-            EventBody::Finished { outcome, .. } => { strong { (ended(outcome)) } }
+            EventBody::Finished { outcome, .. } => { strong { (ended(outcome, secrets)) } }
             EventBody::Cancelled { by, reason } => {
                 strong { "cancelled" } @if let Some(by) = by { " by " (short(by.as_str())) } ": " (text(reason))
             }
@@ -222,11 +223,11 @@ fn authority(by: &StartedBy) -> Markup {
     }
 }
 
-fn ended(outcome: &CallOutcome) -> Markup {
+fn ended(outcome: &CallOutcome, secrets: &Secrets) -> Markup {
     html! {
         @match outcome {
             CallOutcome::Succeeded(_) => "succeeded",
-            CallOutcome::Failed(failure) => { "failed: " (text(&failure.message)) " (" code { (failure.code) } ")" }
+            CallOutcome::Failed(failure) => { "failed: " (text(&secrets.cut_from(&failure.message))) " (" code { (failure.code) } ")" }
         }
     }
 }

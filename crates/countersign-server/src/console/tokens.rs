@@ -20,7 +20,7 @@ pub(super) async fn page(reader: Reader) -> Result<Response, Trouble> {
     let list: wire::List<wire::Token> = reader.get("/api/tokens").await?;
     let main = html! {
         div.heading { h1 { "Tokens" } }
-        form.inline data-api="POST /api/tokens" data-then="secret" {
+        form.inline method="post" data-api="POST /api/tokens" data-then="secret" {
             label { "Name" input name="name" data-type="string" required maxlength="100" autocomplete="off"; }
             label { "Role" select name="role" data-type="string" { @for (role, means) in ROLES { option value=(role) { (means) } } } }
             button.primary { "Make a token" }
@@ -45,7 +45,7 @@ fn row(token: &wire::Token) -> Markup {
             td {
                 @match &token.revoked_at {
                     Some(at) => span.faint { "revoked " (when::moment(at)) },
-                    None => form data-api={ "DELETE /api/tokens/" (token.token_id) } data-sure={ "Revoke the token “" (token.name) "”? Whoever uses it is refused from this moment on." } { button { "Revoke" } },
+                    None => form method="post" data-api={ "DELETE /api/tokens/" (token.token_id) } data-sure={ "Revoke the token “" (token.name) "”? Whoever uses it is refused from this moment on." } { button { "Revoke" } },
                 }
             }
         }

@@ -106,7 +106,7 @@ fn attempt(tool: &wire::ToolDetail) -> Markup {
         section aria-labelledby="try" {
             h2 #try { "Try it" }
             p.faint { "It goes through the gate like any call: what needs a yes waits in the inbox." }
-            form.fields data-api="POST /api/executions" data-then="execution" {
+            form.fields method="post" data-api="POST /api/executions" data-then="execution" {
                 input type="hidden" name="tool" data-type="string" value=(tool.path);
                 (form::fields(&tool.input_schema, "args"))
                 p.violation role="alert" {}

@@ -49,7 +49,7 @@ const KEEP_ALIVE: Duration = Duration::from_secs(15);
 pub(super) async fn stream(
     State(shared): State<Arc<Shared>>,
     Extension(caller): Extension<Caller>,
-    Params(From { after }): Params<From>,
+    Params(From { after, brief }): Params<From>,
     headers: HeaderMap,
 ) -> Result<Sse<impl Stream<Item = Result<Event, Infallible>>>, Refusal> {
     // Listening before looking: what is recorded in between wakes us.
@@ -73,7 +73,7 @@ pub(super) async fn stream(
     }
     let scope = own::scope(&caller);
     let reader =
-        Reader { scope, token: caller.token, shared, last, ready: VecDeque::new(), over: false, wake };
+        Reader { scope, token: caller.token, shared, brief, last, ready: VecDeque::new(), over: false, wake };
     let events = stream::unfold(reader, |mut reader| async move {
         let event = reader.next().await?;
         Some((Ok(event), reader))
@@ -87,11 +87,16 @@ pub(super) async fn stream(
 pub(super) struct From {
     /// The id of the last event that is known, or `recorded` of the standing; `Last-Event-ID` goes before it.
     after: Option<u64>,
+    /// Questions without their message, arguments and form, and decisions without their data: for whoever only wants to know
+    /// that there is one.
+    #[serde(default)]
+    brief: bool,
 }
 
 /// One client's place in the audit.
 struct Reader {
     shared: Arc<Shared>,
+    brief: bool,
     /// Only this requester's executions are told of, where it is given.
     scope: Option<PrincipalId>,
     /// What the client showed; its revocation ends the stream.
@@ -180,6 +185,7 @@ impl Reader {
         };
         let mut elicitation = elicitation.map(|row| wire::Elicitation::of(&row, &self.shared.links));
         super::elicitation::named(&self.shared, elicitation.as_mut_slice()).await?;
+        let elicitation = elicitation.map(|whole| if self.brief { whole.in_brief() } else { whole });
         Ok(Some(wire::Happened {
             execution_id: execution.to_string(),
             at: entry.at.to_string(),

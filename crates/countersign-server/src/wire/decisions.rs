@@ -148,6 +148,15 @@ pub struct GrantRequest {
 }
 
 impl Elicitation {
+    /// The same without what was said: neither words nor arguments nor answers.
+    #[must_use]
+    pub fn in_brief(mut self) -> Self {
+        self.question.message.clear();
+        (self.question.args, self.question.schema) = (Value::Null, None);
+        self.decision = self.decision.map(|decision| Decision { data: None, comment: None, ..decision });
+        self
+    }
+
     /// A question, with its link.
     pub fn of(row: &ElicitationRow, links: &Links) -> Self {
         Self {

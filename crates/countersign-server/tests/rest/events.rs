@@ -125,6 +125,32 @@ async fn the_stream_goes_on_across_a_restart_of_the_server() {
 }
 
 #[tokio::test]
+async fn where_no_header_can_be_sent_a_stream_begins_after_what_is_named_and_the_header_goes_before_it() {
+    let house = House::open().await;
+    let before = destroyed(&house, "before").await;
+    let after = house.get(Who::Approver, "/api/standing").await.with(200)["recorded"].as_u64().unwrap();
+    let execution = destroyed(&house, "after").await;
+    let of = |events: Vec<Event>| events.iter().any(|event| event.data["executionId"] == before.as_str());
+    let mut named = Stream::at(&house, Who::Approver, &format!("/api/events?after={after}"), None).await;
+    assert!(!of(named.until_done(&execution).await));
+    let mut headed = Stream::at(&house, Who::Approver, &format!("/api/events?after={after}"), Some(0)).await;
+    assert!(of(headed.until_done(&execution).await), "a browser that comes back says where it was");
+}
+
+#[tokio::test]
+async fn in_brief_a_stream_tells_of_questions_and_decisions_without_what_was_said() {
+    let house = House::open().await;
+    let mut stream = Stream::at(&house, Who::Approver, "/api/events?brief=true", None).await;
+    let execution = destroyed(&house, "a-secret-thing").await;
+    let events = stream.until_done(&execution).await;
+    let decided = events.iter().find(|event| event.name == "elicitation.decided").unwrap();
+    assert_eq!(decided.data["elicitation"]["decision"]["byName"], "approver");
+    assert!(decided.data["elicitation"]["toolPath"].is_string());
+    let all = format!("{events:?}");
+    assert!(!all.contains("a-secret-thing"), "{all}");
+}
+
+#[tokio::test]
 async fn without_a_last_event_id_the_stream_begins_now_and_an_id_from_the_future_means_now() {
     let house = House::open().await;
     destroyed(&house, "before").await;

@@ -188,6 +188,7 @@ async fn what_was_decided_otherwise_is_a_conflict_that_shows_the_decision() {
             house.resolve(who, &waiting.elicitation, approved).await.refused(409, "already_decided");
         assert_eq!(problem["decision"]["outcome"], "denied", "{problem}");
         assert_eq!(problem["decision"]["by"], house.key(Who::Approver).caller.principal.id.as_str());
+        assert_eq!(problem["decision"]["byName"], "approver");
         assert_eq!(problem["decision"]["channel"], "rest");
     }
     assert_eq!(house.effects(), [""; 0]);

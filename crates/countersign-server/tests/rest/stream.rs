@@ -24,8 +24,12 @@ pub(crate) struct Event {
 
 impl Stream {
     pub(crate) async fn open(house: &House, who: Who, after: Option<u64>) -> Self {
-        let mut request =
-            house.request(who, reqwest::Method::GET, "/api/events").timeout(Duration::from_secs(120));
+        Self::at(house, who, "/api/events", after).await
+    }
+
+    /// A stream that is asked for in other words.
+    pub(crate) async fn at(house: &House, who: Who, path: &str, after: Option<u64>) -> Self {
+        let mut request = house.request(who, reqwest::Method::GET, path).timeout(Duration::from_secs(120));
         if let Some(id) = after {
             request = request.header("last-event-id", id.to_string());
         }

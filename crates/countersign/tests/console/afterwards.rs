@@ -58,6 +58,7 @@ async fn a_call_in_doubt_is_settled_in_each_of_the_three_ways() {
 
     browser.go(&program.desk, &done.execution_page()).await;
     browser.says(".doubt", "It will not be run again unless you say so").await;
+    browser.says(".doubt .tree", "“done”").await;
     browser.write("[data-api$='/settle'] [name=value]", "{ not json").await;
     browser.click(&way("done")).await;
     browser.says("#said", "not JSON").await;
@@ -76,7 +77,7 @@ async fn a_call_in_doubt_is_settled_in_each_of_the_three_ways() {
     );
 
     browser.go(&program.desk, &again.execution_page()).await;
-    browser.click(&way("retry")).await;
+    browser.click_and_agree(&way("retry")).await;
     browser.says(".stands", "succeeded").await;
     let ledger = program.desk.call("bank.ledger", json!({})).await;
     let paid: Vec<&Value> =

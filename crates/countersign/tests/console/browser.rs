@@ -38,8 +38,10 @@ const FLAGS: [&str; 13] = [
     "--disable-extensions",
     "--window-size=1280,800",
 ];
-/// How long a request must have been on the screen before a key decides it, and a little more.
-const SETTLED: Duration = Duration::from_millis(450);
+/// The key.
+pub(crate) const ENTER: &str = "\u{e007}";
+/// How long a request must have been on the screen before it can be approved, and a little more.
+const SETTLED: Duration = Duration::from_millis(650);
 
 /// How colours are chosen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::browser::Browser;
+use crate::browser::{Browser, ENTER};
 use crate::desk::{Waiting, Who};
 use crate::house::House;
 
@@ -42,6 +42,88 @@ async fn a_key_that_comes_as_a_request_opens_decides_nothing() {
     browser.has_settled(&waiting).await;
     browser.press("a").await;
     assert_eq!(house.desk.end_of(&waiting).await["status"], "succeeded", "a moment later it counts");
+}
+
+/// Clicks the first button of a request at the very moment at which it gets on the screen.
+const IMPATIENT: &str = "
+    const before = document.querySelector('#request').dataset.id;
+    new MutationObserver((_, observer) => {
+        const now = document.querySelector('#request');
+        if (!now || now.dataset.id === before) return;
+        observer.disconnect();
+        now.querySelector('#decide [value=call]').click();
+        window.wasImpatient = true;
+    }).observe(document.querySelector('#pane'), { childList: true });";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_second_click_on_one_request_does_not_approve_the_next_one() {
+    let house = House::open().await;
+    let first = house.desk.asks("lab.take", json!({ "n": 1 })).await;
+    let second = house.desk.asks("lab.take", json!({ "n": 2 })).await;
+    let browser = Browser::logged_in(&house.desk, Who::Admin).await;
+    browser.has_settled(&first).await;
+    browser.run(IMPATIENT, Vec::new()).await;
+    browser.click("#decide [value=call]").await;
+    assert_eq!(house.desk.end_of(&first).await["status"], "succeeded");
+    browser.until("the next one opened and was clicked", "window.wasImpatient").await;
+    browser.says("#said", "only just opened").await;
+    assert!(house.desk.is_pending(&second).await);
+    browser.has_settled(&second).await;
+    browser.click("#decide [value=call]").await;
+    assert_eq!(house.desk.end_of(&second).await["status"], "succeeded", "a moment later it counts");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_somebody_else_decides_opens_nothing_under_a_readers_hands() {
+    let house = House::open().await;
+    let first = house.desk.asks("lab.take", json!({ "n": 1 })).await;
+    let second = house.desk.asks("lab.take", json!({ "n": 2 })).await;
+    let browser = Browser::logged_in(&house.desk, Who::Admin).await;
+    browser.has_settled(&first).await;
+    browser.press("d").await;
+    browser.press("not as").await;
+    house.desk.resolve(Who::Approver, &first, false).await;
+    browser.says("#request .decided", "denied by bob").await;
+    // The reader types on; by now another request could have been put there.
+    let card = format!("!document.querySelector('{}')", first.card());
+    browser.until("the card is gone", &card).await;
+    browser.press(" a bad idea as such").await;
+    browser.says("#request .decided", "denied by bob").await;
+    assert!(house.desk.is_pending(&second).await, "the letters decided nothing");
+    browser.press("j").await;
+    browser.has_settled(&second).await;
+    browser.press("a").await;
+    assert_eq!(house.desk.end_of(&second).await["status"], "succeeded");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_reason_and_enter_deny_also_what_is_long_and_what_is_a_form() {
+    let house = House::open().await;
+    let browser = Browser::logged_in(&house.desk, Who::Admin).await;
+    let long = house.desk.asks("lab.take", json!({ "text": "x".repeat(70_000) })).await;
+    let form = house.desk.asks("lab.survey", json!({})).await;
+    for waiting in [long, form] {
+        browser.read(&house.desk, &waiting).await;
+        browser.press("d").await;
+        browser.press("No.").await;
+        browser.press(ENTER).await;
+        let until = async || !house.desk.is_pending(&waiting).await;
+        crate::desk::until("it is denied", until).await;
+        assert_eq!(house.desk.question(&waiting).await["decision"]["outcome"], "denied");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn keys_decide_nothing_behind_the_help() {
+    let house = House::open().await;
+    let waiting = house.desk.asks("lab.take", json!({})).await;
+    let browser = Browser::logged_in(&house.desk, Who::Admin).await;
+    browser.has_settled(&waiting).await;
+    browser.press("?").await;
+    browser.until("the help is open", "document.querySelector('#keys').open").await;
+    browser.run("document.activeElement.blur(); document.body.dispatchEvent(new KeyboardEvent('keydown', { key: 'a', bubbles: true }))", Vec::new()).await;
+    tokio::time::sleep(std::time::Duration::from_millis(300)).await;
+    assert!(house.desk.is_pending(&waiting).await);
 }
 
 #[tokio::test(flavor = "multi_thread")]

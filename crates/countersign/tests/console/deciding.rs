@@ -4,12 +4,11 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use crate::browser::Browser;
+use crate::browser::{Browser, ENTER};
 use crate::desk::{Waiting, Who, until};
 use crate::house::House;
 
 /// Enter and Escape, as WebDriver writes them.
-const ENTER: &str = "\u{e007}";
 const ESCAPE: &str = "\u{e00c}";
 
 #[tokio::test(flavor = "multi_thread")]

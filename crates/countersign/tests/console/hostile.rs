@@ -141,7 +141,7 @@ async fn what_a_schema_calls_a_secret_is_in_no_page() {
     tells_no_secret(&browser, "the inbox that was open").await;
     browser.read(&house.desk, &waiting).await;
     let shown = browser.text("#request").await;
-    assert!(shown.contains("ann") && shown.contains("hidden: the tool calls it a secret"), "{shown}");
+    assert!(shown.contains("ann") && shown.contains("hidden: a secret"), "{shown}");
     tells_no_secret(&browser, "the request").await;
     browser.press("a").await;
     assert_eq!(house.desk.end_of(&waiting).await["status"], "succeeded");
