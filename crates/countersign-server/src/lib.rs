@@ -11,6 +11,7 @@
 //! `rest/executions.rs`.
 
 pub mod mcp;
+pub mod presence;
 pub mod wire;
 
 mod access;

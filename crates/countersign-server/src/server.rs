@@ -15,7 +15,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::access::{self, Logins, Pace, Places};
 use crate::options::Options;
-use crate::shared::Shared;
+use crate::shared::{Identity, Shared};
 use crate::{console, listen, mcp, ops, rest, trace, wire};
 
 /// A running server. Dropping it stops nothing: see [`Server::stop`].
@@ -51,6 +51,7 @@ impl Server {
             places: Places::new(address, &hosts, &origins),
             pace: Pace::new(&limits),
             logins: Logins::new(key, address.port()),
+            identity: Identity { key, port: address.port() },
             gateway: gateway.clone(),
             links: links.clone(),
             limits: limits.clone(),

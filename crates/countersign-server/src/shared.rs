@@ -8,6 +8,12 @@ use crate::access::{Logins, Pace, Places};
 use crate::links::Links;
 use crate::options::Limits;
 
+/// By what a server proves which one it is.
+pub(crate) struct Identity {
+    pub(crate) key: [u8; 32],
+    pub(crate) port: u16,
+}
+
 /// The parts of a running server.
 pub(crate) struct Shared {
     pub(crate) gateway: Gateway,
@@ -16,6 +22,7 @@ pub(crate) struct Shared {
     pub(crate) places: Places,
     pub(crate) pace: Pace,
     pub(crate) logins: Logins,
+    pub(crate) identity: Identity,
     pub(crate) prometheus: Option<PrometheusHandle>,
     /// Fires when the server is to stop: whoever waits for an execution is answered with how it stands.
     pub(crate) stop: CancellationToken,

@@ -46,7 +46,12 @@ pub(crate) fn read_token(folder: &Path, name: &str) -> anyhow::Result<Option<Sec
     }
 }
 
-/// The key that seals cookies and request states, made on first use.
+/// The key of a folder in which a server ran.
+pub(crate) fn known_seal_key(folder: &Path) -> Option<[u8; KEY_BYTES]> {
+    fs::read(folder.join(SEAL_KEY)).ok()?.try_into().ok()
+}
+
+/// The key that seals cookies and request states and proves whose server this is, made on first use.
 pub(crate) fn seal_key(folder: &Path) -> anyhow::Result<[u8; KEY_BYTES]> {
     let path = folder.join(SEAL_KEY);
     match fs::read(&path) {

@@ -3,11 +3,13 @@
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
-use countersign_sdk::{ExposeSecret as _, SecretString};
+use countersign_kernel::ports::{Entropy as _, SystemEntropy};
+use countersign_sdk::SecretString;
+use countersign_server::presence;
 
 use crate::config::Environment;
 use crate::exit::Problem;
-use crate::key_files::{ADMIN_TOKEN, AGENT_TOKEN, read_token};
+use crate::key_files::{ADMIN_TOKEN, AGENT_TOKEN, known_seal_key, read_token};
 use crate::local::Setup;
 use crate::serving::{Mode, Notice, Serving};
 
@@ -93,25 +95,19 @@ impl Reach {
     }
 }
 
-/// The server that runs for a data folder, if it answers.
+/// The server that runs for a data folder, if it answers, and proves that it is the one: one that was killed leaves its notice
+/// behind, and a stranger may listen at its address by now. No token is shown before.
 pub(crate) async fn running(folder: &std::path::Path) -> Option<String> {
     let notice = Notice::read(folder)?;
+    let key = known_seal_key(folder)?;
+    let port = reqwest::Url::parse(&notice.url).ok()?.port_or_known_default()?;
+    let challenge: String = SystemEntropy.bits()?.iter().map(|byte| format!("{byte:02x}")).collect();
     crate::client::choose_tls();
     let client = reqwest::Client::builder().no_proxy().timeout(KNOCK).build().ok()?;
-    let answer = client.get(format!("{}/healthz", notice.url)).send().await.ok()?;
-    if !answer.status().is_success() {
-        return None;
-    }
-    // A server that was killed leaves its notice behind, and a stranger may listen at its address by now. One that runs
-    // in another container has no process here, and is known by knowing this folder's token.
-    let is_ours = notice.is_of_a_process() || knows_our_token(&client, &notice.url, folder).await;
-    is_ours.then_some(notice.url)
-}
-
-async fn knows_our_token(client: &reqwest::Client, url: &str, folder: &std::path::Path) -> bool {
-    let Ok(Some(token)) = read_token(folder, AGENT_TOKEN) else { return false };
-    let asked = client.get(format!("{url}/api/whoami")).bearer_auth(token.expose_secret()).send().await;
-    asked.is_ok_and(|answer| answer.status().is_success())
+    let knock = client.get(format!("{}/healthz", notice.url)).header(presence::CHALLENGE, &challenge);
+    let answer = knock.send().await.ok()?;
+    let proof = answer.headers().get(presence::PROOF)?.to_str().ok()?;
+    presence::is_proven(&key, port, &challenge, proof).then_some(notice.url)
 }
 
 fn is_local(url: &str) -> bool {

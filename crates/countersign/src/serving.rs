@@ -67,10 +67,14 @@ impl Notice {
     pub(crate) fn is_of_a_process(&self) -> bool {
         #[cfg(target_os = "linux")]
         {
+            use std::os::unix::fs::MetadataExt as _;
             // One that ended may wait a while for its parent to notice; it is gone all the same.
             let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.pid)).unwrap_or_default();
             let state = stat.rsplit_once(") ").and_then(|(_, rest)| rest.chars().next());
-            state.is_some_and(|state| !matches!(state, 'Z' | 'X'))
+            // Another user's process has its number by chance.
+            let owner = std::fs::metadata(format!("/proc/{}", self.pid)).map(|of| of.uid());
+            let is_ours = owner.is_ok_and(|owner| owner == rustix::process::geteuid().as_raw());
+            is_ours && state.is_some_and(|state| !matches!(state, 'Z' | 'X'))
         }
         #[cfg(all(unix, not(target_os = "linux")))]
         {

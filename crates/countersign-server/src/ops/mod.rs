@@ -4,20 +4,30 @@ use std::sync::Arc;
 
 use axum::Router;
 use axum::extract::State;
-use axum::http::{HeaderValue, header};
+use axum::http::{HeaderMap, HeaderValue, header};
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::get;
 use metrics::gauge;
 
+use crate::presence;
 use crate::refusal::Refusal;
-use crate::shared::Shared;
+use crate::shared::{Identity, Shared};
 
 /// The routes.
 pub(crate) fn routes() -> Router<Arc<Shared>> {
-    Router::new()
-        .route("/healthz", get(async || "ok\n"))
-        .route("/readyz", get(ready))
-        .route("/metrics", get(figures))
+    Router::new().route("/healthz", get(alive)).route("/readyz", get(ready)).route("/metrics", get(figures))
+}
+
+/// Alive; and, to whoever asks for it, the server of its data folder and no other.
+async fn alive(State(shared): State<Arc<Shared>>, headers: HeaderMap) -> Response {
+    let mut response = "ok\n".into_response();
+    let challenge = headers.get(presence::CHALLENGE).and_then(|text| text.to_str().ok());
+    let Identity { key, port } = &shared.identity;
+    let proof = challenge.and_then(|challenge| presence::proof(key, *port, challenge));
+    if let Some(proof) = proof.and_then(|proof| HeaderValue::from_str(&proof).ok()) {
+        response.headers_mut().insert(presence::PROOF, proof);
+    }
+    response
 }
 
 /// Ready while it takes calls and its store answers.

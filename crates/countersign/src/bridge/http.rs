@@ -74,6 +74,11 @@ impl Place {
         Ok(Self { mcp, authorization: authorization.transpose()? })
     }
 
+    /// Whether it is the server at this address.
+    pub(super) fn is_at(&self, address: &str) -> bool {
+        Self::at(address, None).is_ok_and(|place| place.mcp == self.mcp)
+    }
+
     /// Whether it is on this machine.
     pub(super) fn is_loopback(&self) -> bool {
         match self.mcp.host_str() {

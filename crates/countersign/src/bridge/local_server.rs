@@ -16,6 +16,7 @@ use countersign_sdk::ExposeSecret;
 use super::http::Place;
 use crate::key_files::{AGENT_TOKEN, read_token};
 use crate::reach;
+use crate::serving::Notice;
 
 /// How long a server that lives is waited for until it is ready; recovery of a large store is part of it.
 const START_WITHIN: Duration = Duration::from_secs(120);
@@ -65,6 +66,12 @@ impl LocalServer {
             }
         }
         bail!("no server can be started for {}; {}", self.folder.display(), self.see_log());
+    }
+
+    /// Whether the server that was found there is still the one: a stranger at its address is shown no token. One whose
+    /// process cannot be seen from here is asked to prove itself again.
+    pub(super) fn is_still_at(&self, place: &Place) -> bool {
+        Notice::read(&self.folder).is_some_and(|notice| place.is_at(&notice.url) && notice.is_of_a_process())
     }
 
     async fn found(&self) -> anyhow::Result<Option<Place>> {

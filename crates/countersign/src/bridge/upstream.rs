@@ -50,7 +50,7 @@ impl Upstream {
             Source::Local(server) => Arc::clone(server),
         };
         let _one = self.looking.lock().await;
-        if let Some(place) = self.known() {
+        if let Some(place) = self.known().filter(|place| server.is_still_at(place)) {
             return Ok(place);
         }
         // In a task of its own: a server that is being started is seen through, even where whoever wanted it gave up.

@@ -10,7 +10,7 @@ use tempfile::TempDir;
 
 use crate::carrying::polite;
 use crate::client::{Client, modern, until};
-use crate::server::{End, Received, Reply, Server};
+use crate::server::{End, KEY, Received, Reply, Server};
 
 /// What must not leave the server's log.
 const SECRET: &str = "sk_canary";
@@ -37,6 +37,7 @@ impl Folder {
     /// Says that this server is the folder's. Its process is the test's.
     fn announce(&self, server: &Server) {
         let notice = json!({ "url": server.url, "pid": std::process::id(), "version": "1" });
+        fs::write(self.path().join("seal.key"), KEY).unwrap();
         fs::write(self.path().join("server.json"), notice.to_string()).unwrap();
     }
 }
@@ -75,6 +76,34 @@ fn the_folder_that_a_bridge_makes_is_its_owners_alone() {
     client.next();
     let made = fs::metadata(folder.path()).unwrap();
     assert_eq!(made.permissions().mode() & 0o777, 0o700);
+}
+
+#[test]
+fn a_server_that_does_not_know_the_folders_key_is_told_nothing_though_its_process_lives() {
+    let folder = Folder::broken();
+    let stranger = Server::that(|request, _| polite(request));
+    folder.announce(&stranger);
+    fs::write(folder.path().join("seal.key"), [8; 32]).unwrap();
+    fs::write(folder.path().join("agent.token"), SECRET).unwrap();
+    let mut client = folder.client();
+    client.send(&modern(1, "tools/list", json!({})));
+    assert_eq!(client.next()["error"]["data"]["code"], "server_unreachable");
+    assert!(stranger.with_method(&Method::POST).is_empty(), "nothing was sent there, and no token");
+}
+
+#[test]
+fn a_server_whose_notice_is_gone_is_not_trusted_at_its_old_address() {
+    let folder = Folder::broken();
+    let server = Server::that(|request, _| polite(request));
+    folder.announce(&server);
+    let mut client = folder.client();
+    client.send(&modern(1, "tools/list", json!({})));
+    assert!(client.next()["error"].is_null());
+    let before = server.with_method(&Method::POST).len();
+    fs::remove_file(folder.path().join("server.json")).unwrap();
+    client.send(&modern(2, "tools/list", json!({})));
+    assert_eq!(client.next()["error"]["data"]["code"], "server_unreachable");
+    assert_eq!(server.with_method(&Method::POST).len(), before);
 }
 
 /// A server whose own stream stays open.

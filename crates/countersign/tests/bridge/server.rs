@@ -10,6 +10,7 @@ use std::time::Duration;
 use axum::body::{Body, Bytes};
 use axum::extract::State;
 use axum::http::{HeaderMap, Method, Response};
+use countersign_server::presence;
 use futures_util::stream;
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
@@ -66,6 +67,9 @@ struct Desk {
     received: Arc<Mutex<Vec<Received>>>,
 }
 
+/// By what a client on this machine knows this server for its folder's.
+pub(crate) const KEY: [u8; 32] = [7; 32];
+
 impl Server {
     /// A server that answers so; it is told how many requests of that method name came before.
     pub(crate) fn that(behaviour: impl Fn(&Received, usize) -> Reply + Send + Sync + 'static) -> Self {
@@ -84,7 +88,13 @@ impl Server {
         let listener = runtime.block_on(TcpListener::bind(address)).unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
         let router = axum::Router::new().route("/mcp", axum::routing::any(answer)).with_state(desk);
-        let router = router.route("/healthz", axum::routing::get(async || "ok"));
+        let port = listener.local_addr().unwrap().port();
+        let alive = async move |headers: HeaderMap| {
+            let challenge =
+                headers.get(presence::CHALLENGE).and_then(|text| text.to_str().ok()).unwrap_or_default();
+            [(presence::PROOF, presence::proof(&KEY, port, challenge).unwrap())]
+        };
+        let router = router.route("/healthz", axum::routing::get(alive));
         runtime.spawn(async move { axum::serve(listener, router).await });
         Self { url, received, _runtime: runtime }
     }

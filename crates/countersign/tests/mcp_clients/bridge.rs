@@ -2,7 +2,10 @@
 //! Linux only: processes are looked up in `/proc` and waited for by their descriptor.
 
 use std::fs;
+use std::io::{Read as _, Write as _};
+use std::net::TcpListener;
 use std::path::Path;
+use std::sync::{Arc, Mutex};
 
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open, pidfd_send_signal};
@@ -10,7 +13,7 @@ use serde_json::json;
 use tempfile::TempDir;
 
 use crate::client::{Client, Elicitation, Era, accept, in_every_era};
-use crate::server::{self, Server, until};
+use crate::server::{self, until};
 
 in_every_era!(
     a_client_on_stdio_starts_the_server_and_asks_its_user,
@@ -145,10 +148,35 @@ fn a_stranger_at_the_old_address_is_not_taken_for_the_server() {
     client.call("notes__add", &json!({ "title": "Milk" }));
     let address = home.url().trim_start_matches("http://").to_owned();
     home.kill_server();
-    let stranger = Server::at(&address, Path::new(server::PROGRAM), &["--demo"]);
+    let stranger = Stranger::at(&address);
     let notes = client.call("notes__list", &json!({}));
     assert_eq!(notes["structuredContent"]["notes"][0]["title"], "Milk", "{notes}");
-    assert_ne!(home.url(), stranger.url());
+    assert_ne!(home.url(), format!("http://{address}"));
+    let heard = stranger.heard.lock().unwrap().to_lowercase();
+    assert!(!heard.contains("authorization") && !heard.contains("notes"), "{heard}");
+}
+
+/// Somebody who says yes to everything, and remembers what they were told.
+struct Stranger {
+    heard: Arc<Mutex<String>>,
+}
+
+impl Stranger {
+    fn at(address: &str) -> Self {
+        let listener = TcpListener::bind(address).unwrap();
+        let heard = Arc::new(Mutex::new(String::new()));
+        let remembers = Arc::clone(&heard);
+        std::thread::spawn(move || {
+            for mut connection in listener.incoming().map_while(Result::ok) {
+                let mut bytes = [0; 4096];
+                let count = connection.read(&mut bytes).unwrap_or_default();
+                remembers.lock().unwrap().push_str(&String::from_utf8_lossy(&bytes[..count]));
+                let yes = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 2\r\nconnection: close\r\n\r\n{}";
+                let _ = connection.write_all(yes.as_bytes());
+            }
+        });
+        Self { heard }
+    }
 }
 
 #[test]
