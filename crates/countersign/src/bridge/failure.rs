@@ -28,6 +28,8 @@ pub(super) enum Failure {
     OtherRevision(String),
     /// The client has too many requests under way.
     TooMany(usize),
+    /// The client uses an id that it waits for an answer to already.
+    IdInUse,
     /// A line that is no JSON.
     NotJson,
     /// A line that is JSON and no message.
@@ -66,6 +68,7 @@ impl Failure {
             Self::Refused { .. } => "server_refused",
             Self::OtherRevision(_) => "server_changed",
             Self::TooMany(_) => "too_many_requests",
+            Self::IdInUse => "id_in_use",
             Self::NotJson => "not_json",
             Self::NotJsonRpc => "not_json_rpc",
             Self::TooLong(_) => "message_too_long",
@@ -75,7 +78,7 @@ impl Failure {
     fn json_rpc(&self) -> i32 {
         match self {
             Self::NotJson => PARSE_ERROR,
-            Self::NotJsonRpc | Self::TooLong(_) => INVALID_REQUEST,
+            Self::NotJsonRpc | Self::TooLong(_) | Self::IdInUse => INVALID_REQUEST,
             _ => SERVER_ERROR,
         }
     }
@@ -107,6 +110,10 @@ impl Failure {
             }
             Self::TooMany(bound) => {
                 format!("More than {bound} requests are under way; wait for answers first.")
+            }
+            Self::IdInUse => {
+                "A request of this id is under way; the second one was not sent. Give each request an id of its own."
+                    .to_owned()
             }
             Self::NotJson => "This line is no JSON.".to_owned(),
             Self::NotJsonRpc => "This line is no JSON-RPC message; batches are not taken.".to_owned(),

@@ -15,9 +15,27 @@ const EXECUTION_KEY: &str = "countersign/executionId";
 /// How either side says that it does not wait for an answer any more.
 const CANCELLED: &str = "notifications/cancelled";
 
-/// A request's id, as it was written.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(super) struct Id(Box<str>);
+/// A request's id, as it was written. Two are the same that mean the same: JSON has many ways to write a letter, and a server
+/// need not choose the client's.
+#[derive(Debug, Clone)]
+pub(super) struct Id {
+    written: Box<str>,
+    means: Value,
+}
+
+impl PartialEq for Id {
+    fn eq(&self, other: &Self) -> bool {
+        self.means == other.means
+    }
+}
+
+impl Eq for Id {}
+
+impl std::hash::Hash for Id {
+    fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
+        self.means.hash(state);
+    }
+}
 
 /// A message from the client.
 #[derive(Debug)]
@@ -142,17 +160,18 @@ impl Params<'_> {
 
 impl Id {
     fn of(raw: &RawValue) -> Self {
-        Self(raw.get().into())
+        Self::written(raw.get().to_owned())
     }
 
     /// An id that is JSON already.
     pub(super) fn written(json: String) -> Self {
-        Self(json.into())
+        let means = serde_json::from_str(&json).unwrap_or_default();
+        Self { written: json.into(), means }
     }
 
     /// As it was written.
     pub(super) fn as_json(&self) -> &str {
-        &self.0
+        &self.written
     }
 }
 

@@ -172,11 +172,15 @@ impl Bridge {
         let era = if message.version.is_some() { Era::Stateless } else { Era::Sessions };
         let bridge = Arc::clone(self);
         let (key, journey) = (id.clone(), Arc::new(Journey::default()));
-        let launched = {
+        let refused = {
             // Held until it is written down, so that an exchange cannot end before it began.
             let mut in_flight = self.in_flight();
-            let fits = in_flight.len() < MAX_IN_FLIGHT;
-            if fits {
+            let refused = match in_flight.len() {
+                _ if in_flight.contains_key(&key) => Some(Failure::IdInUse),
+                MAX_IN_FLIGHT.. => Some(Failure::TooMany(MAX_IN_FLIGHT)),
+                _ => None,
+            };
+            if refused.is_none() {
                 let on_its_way = Arc::clone(&journey);
                 let task = tasks.spawn(async move {
                     let outcome = bridge.exchange(&message, &id, &on_its_way).await;
@@ -188,10 +192,10 @@ impl Bridge {
                 });
                 in_flight.insert(key.clone(), Flight { task, era, journey });
             }
-            fits
+            refused
         };
-        if !launched {
-            self.out.say(Failure::TooMany(MAX_IN_FLIGHT).line(Some(&key))).await;
+        if let Some(failure) = refused {
+            self.out.say(failure.line(Some(&key))).await;
         }
     }
 

@@ -117,6 +117,40 @@ fn many_requests_are_under_way_at_once() {
 }
 
 #[test]
+fn an_id_is_the_same_however_it_is_written() {
+    let server = Server::that(|request, _| polite(request));
+    let mut client = Client::of(&server);
+    // The server writes the letter itself.
+    let call = modern(1, "tools/call", json!({ "name": "x", "arguments": {} })).to_string();
+    let call = call.replace("\"id\":1", "\"id\":\"\\u00e9\"");
+    client.write(format!("{call}\n").as_bytes());
+    assert_eq!(client.next(), json!({ "jsonrpc": "2.0", "id": "é", "result": { "content": [] } }));
+    client.hears_nothing();
+}
+
+#[test]
+fn an_id_that_is_waited_for_is_not_taken_a_second_time() {
+    let held: Arc<AtomicBool> = Arc::default();
+    let hold = Arc::clone(&held);
+    let server = Server::that(move |request, _| match () {
+        () if request.asks("tools/call") => Reply::Events(Vec::new(), End::Hold(Arc::clone(&hold))),
+        () => polite(request),
+    });
+    let mut client = Client::of(&server);
+    let call = modern(1, "tools/call", json!({ "name": "x", "arguments": {} }));
+    client.send(&call);
+    until("it is there", || server.received("tools/call").len() == 1);
+    client.send(&call);
+    let answer = client.next();
+    assert_eq!(
+        (&answer["id"], &answer["error"]["data"]["code"]),
+        (&json!(1), &json!("id_in_use")),
+        "{answer}"
+    );
+    assert_eq!(server.received("tools/call").len(), 1);
+}
+
+#[test]
 fn giving_up_a_request_of_2026_07_28_closes_its_stream() {
     let hung_up = Arc::new(AtomicBool::new(false));
     let flag = Arc::clone(&hung_up);
