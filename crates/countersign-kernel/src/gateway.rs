@@ -433,7 +433,8 @@ impl Gateway {
         Ok(self.kernel.store.grants(session).await?)
     }
 
-    /// Remembers an approval for the tools that a pattern finds now.
+    /// Remembers an approval for the tools that a pattern finds now; until [`Settings::remember_for`] has passed where nothing
+    /// else is said.
     pub async fn give_grant(
         &self,
         by: &Caller,

@@ -129,6 +129,7 @@ impl Kernel {
         if tools.is_empty() {
             return Err(DecideError::NotFound);
         }
+        let now = self.now();
         let grant = Grant {
             id: GrantId::from_random(self.random()?),
             session: session.clone(),
@@ -137,8 +138,9 @@ impl Kernel {
             by: by.principal.id.clone(),
             token: by.token,
             elicitation: None,
-            given_at: self.now(),
-            expires_at,
+            given_at: now,
+            // One that nobody thinks of any more must not count for ever.
+            expires_at: Some(expires_at.unwrap_or_else(|| now.after(self.settings.remember_for))),
             uses_left: uses,
         };
         self.write_grants(

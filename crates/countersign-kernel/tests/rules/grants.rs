@@ -5,7 +5,7 @@ use std::time::Duration;
 use countersign_core::event::{EventBody, StartedBy};
 use countersign_core::grant::Grant;
 use countersign_core::policy::PathPattern;
-use countersign_kernel::{Caller, DecideError, ExecutionResult, Gateway};
+use countersign_kernel::{Caller, DecideError, ExecutionResult, Gateway, Settings};
 use countersign_sdk::{ExposeSecret, Role};
 use countersign_testkit::world::{InTests, World, ann, bob, session, yes};
 use serde_json::{Value, json};
@@ -14,7 +14,7 @@ fn note() -> Value {
     json!({ "what": "note 7" })
 }
 
-/// A grant by Ann; unbounded unless said otherwise.
+/// A grant by Ann, for as long as approvals are remembered unless said otherwise.
 async fn give(gateway: &Gateway, pattern: &str, lasts: Option<Duration>, uses: Option<u32>) -> Grant {
     let pattern = PathPattern::parse(pattern).unwrap();
     let expires_at = lasts.map(|lasts| gateway.now().after(lasts));
@@ -43,6 +43,18 @@ async fn a_grant_turns_ask_into_allow_and_its_use_is_on_record() {
         _ => None,
     });
     assert_eq!(by, Some(StartedBy::Grant { id: grant.id }));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_grant_that_nobody_gave_an_end_ends_with_all_remembered_approvals() {
+    let world = World::new(1);
+    let gateway = world.start().await;
+    give(&gateway, "lab.destroy", None, None).await;
+    let remembered = Settings::default().remember_for;
+    world.clock.pass(u64::try_from(remembered.as_millis()).unwrap() - 1);
+    assert!(call(&gateway, "lab.destroy").await.success());
+    world.clock.pass(1);
+    assert!(call(&gateway, "lab.destroy").await.paused().is_some(), "a person is asked again");
 }
 
 #[tokio::test(start_paused = true)]

@@ -139,7 +139,7 @@ pub struct Grant {
 pub struct GrantRequest {
     /// A tool's path, or a pattern.
     pub tool_path: String,
-    /// For how long; until it is cleared where nothing is said.
+    /// For how long; as long as any remembered approval (12 hours, unless the operator says otherwise) where nothing is said.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires_in_ms: Option<u64>,
     /// For how many calls.
