@@ -4,7 +4,8 @@
 //! What a tool or an agent wrote is set apart, labelled, and never a heading.
 
 use axum::response::Response;
-use countersign_core::event::Event;
+use countersign_core::elicitation::Origin;
+use countersign_core::event::{CallIssued, Event, EventBody};
 use maud::{Markup, html};
 use serde_json::Value;
 
@@ -35,8 +36,17 @@ pub(super) async fn page(reader: Reader, Named(id): Named<String>) -> Result<Res
         .await?;
     let journal: wire::List<Event> =
         reader.get(&format!("/api/executions/{}/journal", segment(&item.question.execution_id))).await?;
-    let around =
-        Around { tool: tool.as_ref(), earlier: &earlier.items, script: timeline::script(&journal.items) };
+    let running = running(&journal.items, &item.question.elicitation_id);
+    let runs: Option<wire::ToolDetail> = match &running {
+        Some(call) => reader.find(&format!("/api/tools/{}", segment(call.path.as_str()))).await?,
+        None => None,
+    };
+    let around = Around {
+        tool: tool.as_ref(),
+        earlier: &earlier.items,
+        script: timeline::script(&journal.items),
+        running: running.map(|call| (call, runs.as_ref())),
+    };
     let main = html! { div.single { a.back href="/" { "← Inbox" } (article(&item, &around)) } };
     Ok(reader.page(Place::Inbox, &item.question.tool_path, &main))
 }
@@ -46,6 +56,22 @@ struct Around<'a> {
     tool: Option<&'a wire::ToolDetail>,
     earlier: &'a [wire::Elicitation],
     script: Option<String>,
+    /// The call whose handler asks, where it is not the gate that does: a yes lets this one go on.
+    running: Option<(&'a CallIssued, Option<&'a wire::ToolDetail>)>,
+}
+
+/// The call that asks while it runs, where one does.
+fn running<'j>(journal: &'j [Event], elicitation: &str) -> Option<&'j CallIssued> {
+    let asked = journal.iter().find_map(|event| match &event.body {
+        EventBody::Asked(question) if question.id.to_string() == elicitation => Some(question),
+        _ => None,
+    })?;
+    journal.iter().find_map(|event| match &event.body {
+        EventBody::CallIssued(issued) if issued.call == asked.call && asked.origin != Origin::Gate => {
+            Some(issued)
+        }
+        _ => None,
+    })
 }
 
 fn article(item: &wire::Elicitation, around: &Around<'_>) -> Markup {
@@ -60,8 +86,8 @@ fn article(item: &wire::Elicitation, around: &Around<'_>) -> Markup {
         article #request data-id=(question.elicitation_id) data-execution=(question.execution_id) data-status=(item.status)
             data-kind=(kind(question.kind)) data-long[is_long] {
             header {
-                h1.path { (text(&question.tool_path)) }
-                (effects(around.tool))
+                h1.path { (text(around.running.map_or(&question.tool_path, |(call, _)| call.path.as_str()))) }
+                (effects(around.running.map_or(around.tool, |(_, tool)| tool)))
                 p { "Wanted by " (person(item.requester_name.as_deref(), &item.requester)) ", " (when::age(&question.asked_at)) }
             }
             (warning(odd.warnings()))
@@ -71,16 +97,36 @@ fn article(item: &wire::Elicitation, around: &Around<'_>) -> Markup {
                 p.faint.small { "Words of the tool; parts of them may come from the agent. Decide by the arguments." }
             }
             section aria-labelledby="arguments" {
-                h2 #arguments { "Arguments, as they will run" }
+                @match around.running {
+                    None => h2 #arguments { "Arguments, as they will run" },
+                    Some((call, _)) => {
+                        h2 #arguments { "What it shows you" }
+                        p.warning { (text(call.path.as_str())) " is running and asks in between. What follows is what it shows you" @if question.tool_path != call.path.as_str() { ", about " code { (text(&question.tool_path)) } } ". A yes lets it go on." }
+                    }
+                }
                 @if is_long { p.warning { "These are " (size / 1024) " KiB. Read to their end to approve." } }
                 (tree)
                 details.raw { summary { "Raw JSON" } pre tabindex="0" { (arguments::raw(&shown)) } }
             }
+            (runs_with(around))
             (wrote(around.script.as_deref(), question.line, &shown))
             (facts(item))
             (before(item, around.earlier))
             span #end-of-request {}
             (decision(item, is_long))
+        }
+    }
+}
+
+/// What the call that asks was started with.
+fn runs_with(around: &Around<'_>) -> Markup {
+    html! {
+        @if let Some((call, tool)) = around.running {
+            @let (args, schema) = (call.args.to_value(), tool.map_or(&Value::Null, |tool| &tool.input_schema));
+            section aria-labelledby="runs" {
+                h2 #runs { "Arguments it runs with" }
+                (arguments::tree(&Shown::of(&args, schema), &mut Oddities::default()))
+            }
         }
     }
 }

@@ -114,6 +114,26 @@ async fn a_reason_and_enter_deny_also_what_is_long_and_what_is_a_form() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_running_tool_that_asks_about_another_is_shown_as_what_it_is() {
+    let house = House::open().await;
+    let waiting = house.desk.asks("lab.borrow", json!({ "what": "the keys" })).await;
+    let browser = Browser::logged_in(&house.desk, Who::Admin).await;
+    browser.read(&house.desk, &waiting).await;
+    assert_eq!(browser.text("#request h1").await, "lab.borrow", "a yes lets this one go on");
+    let shown = browser.text("#request").await;
+    for part in [
+        "lab.borrow is running and asks in between",
+        "about lab.survey",
+        "look",
+        "Arguments it runs with",
+        "the keys",
+    ] {
+        assert!(shown.contains(part), "{part}: {shown}");
+    }
+    assert!(!shown.contains("as they will run"), "{shown}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn keys_decide_nothing_behind_the_help() {
     let house = House::open().await;
     let waiting = house.desk.asks("lab.take", json!({})).await;
