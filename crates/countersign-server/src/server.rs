@@ -58,7 +58,7 @@ impl Server {
             prometheus,
             stop: stop.clone(),
         });
-        let mcp = mcp::service(gateway, links, mcp_options, stop.clone())?;
+        let mcp = mcp::service(gateway, links, mcp_options, &limits, stop.clone())?;
         let router = router(Arc::clone(&shared), mcp);
         let serving = tokio::spawn(listen::serve(listener, router, limits, stop));
         Ok(Self { address, shared, serving })

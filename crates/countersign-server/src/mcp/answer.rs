@@ -2,7 +2,7 @@
 
 use countersign_core::execution::Status;
 use countersign_core::ids::ExecutionId;
-use countersign_kernel::{CallError, ExecutionResult};
+use countersign_kernel::{CallError, ExecutionResult, GatewayError};
 use rmcp::ErrorData;
 use rmcp::model::{CallToolResult, ContentBlock, MetaObject};
 use serde_json::{Value, json};
@@ -127,6 +127,11 @@ pub(super) fn invalid(code: &str, message: &str) -> ErrorData {
 /// The gateway could not do it; nothing may be assumed to have happened.
 pub(super) fn unavailable(code: &str, message: &str) -> ErrorData {
     ErrorData::internal_error(message.to_owned(), Some(json!({ "code": code })))
+}
+
+/// The same, in the gateway's own words.
+pub(super) fn unserved(error: &GatewayError) -> ErrorData {
+    unavailable(error.code(), &error.to_string())
 }
 
 pub(super) fn about(execution: ExecutionId) -> MetaObject {

@@ -1,8 +1,10 @@
 //! Waiting for an execution on behalf of a client: until it is over, or a person has to be asked and this client's way of
 //! asking says what comes next.
 //!
-//! Whoever waits here can leave at any moment. The execution goes on by itself.
+//! Whoever waits here can leave at any moment. The execution goes on by itself. A server that stops ends waiting and nothing
+//! else: what is being accepted or decided at that moment comes to its end first, so that the client's last word is true.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use countersign_core::ids::ExecutionId;
@@ -11,7 +13,7 @@ use rmcp::ErrorData;
 use rmcp::model::CallToolResponse;
 use tokio::time::Instant;
 
-use super::answer::{Shape, answer, unavailable};
+use super::answer::{Shape, answer, unserved};
 use super::prompts::Asked;
 use super::requests::{Incoming, Way};
 use super::words::{HEARTBEAT, Words};
@@ -25,39 +27,48 @@ pub(super) struct Attendance<'a> {
     pub(super) execution: ExecutionId,
     pub(super) words: Words,
     following: Option<Following>,
+    /// What began it, where it began here, until it is over or asks: a call that asks nobody may be over before it is
+    /// written down.
+    begun: Option<Arc<Begun>>,
 }
 
-/// The client no longer waits. Whatever it waited for goes on.
+/// Why waiting gave no answer. Whatever was waited for goes on.
 #[derive(Debug)]
-pub(super) struct Gone;
+pub(super) enum Unanswered {
+    /// The client no longer waits.
+    Gone,
+    /// The server stops.
+    Stopping,
+    /// The gateway could not do it.
+    Failed(ErrorData),
+}
 
-impl From<Gone> for ErrorData {
-    fn from(_: Gone) -> Self {
-        // Nobody reads this: the request is over.
-        Self::internal_error("the request was cancelled", None)
+impl From<ErrorData> for Unanswered {
+    fn from(error: ErrorData) -> Self {
+        Self::Failed(error)
     }
 }
 
 impl<'a> Attendance<'a> {
     /// Waits for an execution that just began.
-    pub(super) fn on(incoming: &'a Incoming<'a>, begun: &mut Begun, words: Words) -> Self {
-        let following = begun.following.take();
-        let _ = incoming.execution.set(begun.execution);
-        Self { incoming, execution: begun.execution, words, following }
+    pub(super) fn on(incoming: &'a Incoming<'a>, mut begun: Begun, words: Words) -> Self {
+        let (execution, following) = (begun.execution, begun.following.take());
+        Self { incoming, execution, words, following, begun: Some(Arc::new(begun)) }
     }
 
     /// Waits for an execution that began earlier.
     pub(super) fn again(incoming: &'a Incoming<'a>, execution: ExecutionId) -> Self {
-        let _ = incoming.execution.set(execution);
         let words = Words::to(incoming);
         let follows = words.follow() == countersign_kernel::Follow::Yes;
         let following = follows.then(|| incoming.front.gateway.follow(execution));
-        Self { incoming, execution, words, following }
+        Self { incoming, execution, words, following, begun: None }
     }
 
-    /// Does something while the client hears what is said, unless it leaves.
-    pub(super) async fn during<T>(&mut self, work: impl Future<Output = T>) -> Result<T, Gone> {
-        tokio::pin!(work);
+    /// Waits for something while the client hears what is said, unless it leaves or the server stops. Only for waiting:
+    /// what must come to its end is done outside.
+    pub(super) async fn during<T>(&mut self, work: impl Future<Output = T>) -> Result<T, Unanswered> {
+        let left = left(self.incoming);
+        tokio::pin!(work, left);
         let mut pulse = tokio::time::interval_at(Instant::now() + HEARTBEAT, HEARTBEAT);
         loop {
             tokio::select! {
@@ -66,9 +77,18 @@ impl<'a> Attendance<'a> {
                     self.tell_the_rest().await;
                     return Ok(done);
                 }
-                () = self.incoming.context.ct.cancelled() => return Err(Gone),
-                told = heard(&mut self.following) => self.words.tell(told).await,
-                _ = pulse.tick(), if self.words.has_pulse() => self.words.pulse().await,
+                unanswered = &mut left => return Err(unanswered),
+                told = heard(&mut self.following) => tokio::select! {
+                    biased;
+                    // A client that does not read must be able to leave all the same.
+                    unanswered = &mut left => return Err(unanswered),
+                    () = self.words.tell(told) => {}
+                },
+                _ = pulse.tick(), if self.words.has_pulse() => tokio::select! {
+                    biased;
+                    unanswered = &mut left => return Err(unanswered),
+                    () = self.words.pulse() => {}
+                },
             }
         }
     }
@@ -79,26 +99,39 @@ impl<'a> Attendance<'a> {
         }
     }
 
-    /// The execution, when it is over or waits for a person.
-    pub(super) async fn until_paused(&mut self) -> Result<ExecutionResult, ErrorData> {
-        let (gateway, execution) = (&self.incoming.front.gateway, self.execution);
-        let waited = self.during(gateway.wait(execution, Patience::UntilPaused)).await?;
-        found(waited)
+    /// The execution, once it is as far as that.
+    pub(super) fn stands(
+        &self,
+        patience: Patience,
+    ) -> impl Future<Output = Result<ExecutionResult, ErrorData>> + Send + use<'a> {
+        let gateway = &self.incoming.front.gateway;
+        let (execution, begun) = (self.execution, self.begun.clone());
+        async move {
+            match begun {
+                Some(begun) => gateway.wait_for(&begun, patience).await.map_err(|error| unserved(&error)),
+                None => found(gateway.wait(execution, patience).await),
+            }
+        }
     }
 
-    /// Goes on with an execution that is over or waits for a person, as this client can.
-    pub(super) async fn see_through(
-        &mut self,
-        mut result: ExecutionResult,
-        shape: Shape,
-    ) -> Result<CallToolResponse, ErrorData> {
+    /// The execution, when it is over or waits for a person.
+    pub(super) async fn until_paused(&mut self) -> Result<ExecutionResult, Unanswered> {
+        let result = self.during(self.stands(Patience::UntilPaused)).await??;
+        // It is over, or a question of it is written down. While that waits it may leave memory, and come back as another.
+        self.begun = None;
+        Ok(result)
+    }
+
+    /// Waits until the execution is over or waits for a person, and goes on as this client can.
+    pub(super) async fn see_through(&mut self, shape: Shape) -> Result<CallToolResponse, Unanswered> {
         let links = &self.incoming.front.links;
+        let mut result = self.until_paused().await?;
         loop {
             if result.pending.is_empty() {
                 return Ok(answer(&result, shape, links).into());
             }
             match self.incoming.way {
-                Way::Rounds => return self.incoming.input_required(&result, 0),
+                Way::Rounds => return Ok(self.incoming.input_required(&result, 0)?),
                 Way::Prompts => match self.ask_in_client(&result).await? {
                     Asked::Decided => result = self.until_paused().await?,
                     Asked::LeftOpen => {
@@ -111,10 +144,9 @@ impl<'a> Attendance<'a> {
     }
 
     /// Waits a while in case a person decides elsewhere. What is decided by then is waited for to its end or next question.
-    async fn hold(&mut self) -> Result<ExecutionResult, ErrorData> {
-        let front = self.incoming.front;
-        let held = Patience::AtMost(front.options.hold);
-        let result = found(self.during(front.gateway.wait(self.execution, held)).await?)?;
+    async fn hold(&mut self) -> Result<ExecutionResult, Unanswered> {
+        let held = Patience::AtMost(self.incoming.front.options.hold);
+        let result = self.during(self.stands(held)).await??;
         if result.status.is_final() || !result.pending.is_empty() {
             return Ok(result);
         }
@@ -122,26 +154,40 @@ impl<'a> Attendance<'a> {
     }
 
     /// The execution as it stands; one that runs is waited for.
-    async fn as_it_stands(&mut self) -> Result<ExecutionResult, ErrorData> {
+    async fn as_it_stands(&mut self) -> Result<ExecutionResult, Unanswered> {
         let result = found(self.incoming.front.gateway.result(self.execution).await)?;
         if result.status.is_final() || !result.pending.is_empty() {
             return Ok(result);
         }
         self.until_paused().await
     }
+
+    /// The answer; where the server stops before there is one, how the execution stands. It goes on, here or in the next
+    /// process, and the client must know what to ask for then.
+    pub(super) async fn or_last_word(
+        &self,
+        answered: Result<CallToolResponse, Unanswered>,
+        shape: Shape,
+    ) -> Result<CallToolResponse, ErrorData> {
+        match answered {
+            Ok(answer) => Ok(answer),
+            Err(Unanswered::Failed(error)) => Err(error),
+            // Nobody reads this: the request is over.
+            Err(Unanswered::Gone) => Err(ErrorData::internal_error("the request was cancelled", None)),
+            Err(Unanswered::Stopping) => {
+                let result = self.stands(Patience::UntilPausedWithin(LAST_PATIENCE)).await?;
+                Ok(answer(&result, shape, &self.incoming.front.links).into())
+            }
+        }
+    }
 }
 
-impl Incoming<'_> {
-    /// What a client is told that still waits when the server stops: how its execution stands.
-    pub(super) async fn last_word(&self) -> Result<CallToolResponse, ErrorData> {
-        let stopping = || unavailable("unavailable", "the server is stopping; nothing was called");
-        let execution = *self.execution.get().ok_or_else(stopping)?;
-        let waited = self.front.gateway.wait(execution, Patience::UntilPausedWithin(LAST_PATIENCE)).await;
-        let shape = match self.call {
-            Some(call) if !matches!(&*call.name, "run" | "resume") => self.front.shape_of(&call.name),
-            _ => Shape::Execution,
-        };
-        Ok(answer(&found(waited)?, shape, &self.front.links).into())
+/// Waits until nobody waits here any more.
+async fn left(incoming: &Incoming<'_>) -> Unanswered {
+    tokio::select! {
+        biased;
+        () = incoming.context.ct.cancelled() => Unanswered::Gone,
+        () = incoming.front.stop.cancelled() => Unanswered::Stopping,
     }
 }
 
@@ -155,6 +201,5 @@ async fn heard(following: &mut Option<Following>) -> Told {
 pub(super) fn found(
     waited: Result<Option<ExecutionResult>, GatewayError>,
 ) -> Result<ExecutionResult, ErrorData> {
-    let failed = |error: GatewayError| unavailable(error.code(), &error.to_string());
-    waited.map_err(failed)?.ok_or_else(|| failed(GatewayError::Closed))
+    waited.map_err(|error| unserved(&error))?.ok_or_else(|| unserved(&GatewayError::Closed))
 }

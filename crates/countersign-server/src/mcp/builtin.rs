@@ -71,8 +71,8 @@ impl Incoming<'_> {
             return Ok((*refused).into());
         }
         let mut attendance = Attendance::again(self, execution);
-        let result = attendance.until_paused().await?;
-        attendance.see_through(result, Shape::Execution).await
+        let answered = attendance.see_through(Shape::Execution).await;
+        attendance.or_last_word(answered, Shape::Execution).await
     }
 
     /// Decides for the agent where the operator lets it; changes nothing otherwise.

@@ -1,12 +1,14 @@
 //! The door of `/mcp`: what is looked at before rmcp sees a request.
 //!
-//! Promise: without a caller nothing gets in; a session of somebody else does not exist; and no credential goes on into
-//! rmcp, which keeps a request's head beside everything it handles.
+//! Promise: without a caller nothing gets in; a session of somebody else does not exist; a body is whole, and within the
+//! server's limits, before rmcp sees any of it; and no credential goes on into rmcp, which keeps a request's head beside
+//! everything it handles.
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use axum::body::Body;
-use axum::extract::{Request, State};
+use axum::body::{Body, Bytes};
+use axum::extract::{FromRequest as _, Request, State};
 use axum::http::StatusCode;
 use axum::http::header::{AUTHORIZATION, COOKIE};
 use axum::response::{IntoResponse, Response};
@@ -16,6 +18,7 @@ use rmcp::transport::streamable_http_server::StreamableHttpService;
 
 use super::handler::Handler;
 use super::sessions::{Belonging, Sessions};
+use crate::refusal::Refusal;
 
 const SESSION_ID: &str = "mcp-session-id";
 
@@ -23,6 +26,8 @@ const SESSION_ID: &str = "mcp-session-id";
 pub(super) struct Door {
     pub(super) rmcp: StreamableHttpService<Handler, Sessions>,
     pub(super) sessions: Arc<Sessions>,
+    /// How long a body may take to come.
+    pub(super) sending: Duration,
 }
 
 /// Lets a request in, or says why not.
@@ -40,7 +45,26 @@ pub(super) async fn enter(State(door): State<Arc<Door>>, mut request: Request) -
     for secret in [AUTHORIZATION, COOKIE] {
         request.headers_mut().remove(secret);
     }
-    door.rmcp.handle(request).await.map(Body::new)
+    match whole(request, door.sending).await {
+        Ok(request) => door.rmcp.handle(request).await.map(Body::new),
+        Err(refused) => refused.into_response(),
+    }
+}
+
+/// The same request with all of its body. The router's limit says how large that may be.
+async fn whole(request: Request, sending: Duration) -> Result<Request, Refusal> {
+    let (head, body) = request.into_parts();
+    let read = Bytes::from_request(Request::from_parts(head.clone(), body), &());
+    let Ok(read) = tokio::time::timeout(sending, read).await else {
+        return Err(Refusal::new(408, "body_too_slow", "the body did not come in time; send it again"));
+    };
+    let bytes = read.map_err(|rejection| match rejection.status() {
+        StatusCode::PAYLOAD_TOO_LARGE => {
+            Refusal::new(413, "body_too_large", "the body is larger than this server takes")
+        }
+        _ => Refusal::bad_request("bad_body", "the body ended early"),
+    })?;
+    Ok(Request::from_parts(head, bytes.into()))
 }
 
 /// Whose request this is, as the server's guard left it there.

@@ -24,11 +24,12 @@ use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 use super::MountError;
-use super::answer::{Shape, refusal, unavailable, unknown_tool};
+use super::answer::{Shape, failure, refusal, unavailable, unknown_tool};
 use super::attend::Attendance;
 use super::builtin::Run;
+use super::conversation::Conversation;
 use super::options::Options;
-use super::requests::{Conversation, Incoming};
+use super::requests::Incoming;
 use super::rounds::Claims;
 use super::seal::Seal;
 use super::shelf::{Item, Own, Shelf};
@@ -127,41 +128,20 @@ impl Handler {
             return incoming.go_on(state, responses, shape).await;
         }
         let words = Words::to(incoming);
-        let mut begun = match what.begin(incoming, &words).await? {
+        let begun = match what.begin(incoming, &words).await? {
             Ok(begun) => begun,
             Err(error) => return Ok(refusal(&error)?.into()),
         };
-        if let Some(conversation) = incoming.conversation
-            && let Some(reason) = conversation.begun(&incoming.context.id, begun.execution)
-        {
-            // It was cancelled before it had an id; nobody waits for the answer.
-            let _ = self.front.gateway.cancel(begun.execution, &incoming.caller, &reason).await;
-        }
-        let mut attendance = Attendance::on(incoming, &mut begun, words);
-        if incoming.takes_tasks {
-            return attendance.as_task(&begun, shape).await;
-        }
-        let waited = self.front.gateway.wait_for(&begun, Patience::UntilPaused);
-        let result = attendance.during(waited).await?;
-        let result = result.map_err(|error| unavailable(error.code(), &error.to_string()))?;
-        attendance.see_through(result, shape).await
+        let _ = incoming.began.set(begun.execution);
+        let mut attendance = Attendance::on(incoming, begun, words);
+        let answered = match incoming.takes_tasks {
+            true => attendance.as_task(shape).await,
+            false => attendance.see_through(shape).await,
+        };
+        attendance.or_last_word(answered, shape).await
     }
 
     async fn answer_call(
-        &self,
-        params: &CallToolRequestParams,
-        context: &Context,
-    ) -> Result<CallToolResponse, ErrorData> {
-        let incoming = self.incoming(context)?.calling(params);
-        tokio::select! {
-            biased;
-            answered = self.answer_whole(params, &incoming) => answered,
-            // What the client waits for goes on, here or in the next process; it must know what to ask for then.
-            () = self.front.stop.cancelled() => incoming.last_word().await,
-        }
-    }
-
-    async fn answer_whole(
         &self,
         params: &CallToolRequestParams,
         incoming: &Incoming<'_>,
@@ -292,14 +272,21 @@ impl ServerHandler for Handler {
             self.incoming(&context)?;
             return companion.answers().call_tool(params, context).await;
         }
+        let incoming = self.incoming(&context)?.calling(&params);
         let Some(conversation) = self.conversation.get() else {
-            return self.answer_call(&params, &context).await;
+            return self.answer_call(&params, &incoming).await;
         };
-        conversation.enter(&context.id);
-        let answered = self.answer_call(&params, &context).await;
-        // A call that was cancelled stays on the list until the cancellation, which is on its way, has found it there.
-        if !context.ct.is_cancelled() {
-            conversation.leave(&context.id);
+        let call = match conversation.enter(&context.id) {
+            Ok(call) => call,
+            Err(refused) => return Ok(failure(refused.code(), &refused.to_string(), None).into()),
+        };
+        let answered = self.answer_call(&params, &incoming).await;
+        if context.ct.is_cancelled()
+            && let Some(execution) = incoming.began.get()
+            && let Some(reason) = call.cancelled().await
+            && let Err(error) = self.front.gateway.cancel(*execution, &incoming.caller, &reason).await
+        {
+            tracing::debug!(%execution, %error, "a cancelled call goes on");
         }
         answered
     }
@@ -312,12 +299,10 @@ impl ServerHandler for Handler {
         let (Some(request), Some(conversation)) = (notification.request_id, self.conversation.get()) else {
             return;
         };
-        let Some(caller) = super::door::caller(&context.extensions) else { return };
-        let reason = notification.reason.unwrap_or_else(|| "the client cancelled the call".into());
-        if let Some(execution) = conversation.cancel(&request, &reason)
-            && let Err(error) = self.front.gateway.cancel(execution, caller, &reason).await
-        {
-            tracing::debug!(%execution, %error, "a cancelled call goes on");
+        let caller = super::door::caller(&context.extensions);
+        if caller.is_some_and(|caller| caller.principal.id == conversation.owner) {
+            let reason = notification.reason.as_deref().unwrap_or("the client cancelled the call");
+            conversation.cancel(&request, reason);
         }
     }
 
@@ -333,6 +318,7 @@ impl ServerHandler for Handler {
         }
     }
 
+    /// All of it: rmcp leaves out what the capabilities do not promise before it acknowledges.
     fn accepted_subscription_filter(&self, requested: &SubscriptionFilter) -> Option<SubscriptionFilter> {
         Some(requested.clone())
     }

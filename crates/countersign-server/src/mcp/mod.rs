@@ -15,6 +15,7 @@ mod answer;
 mod attend;
 mod builtin;
 mod companion;
+mod conversation;
 mod door;
 mod handler;
 mod options;
@@ -33,12 +34,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
+use axum::extract::DefaultBodyLimit;
 use axum::routing;
 use countersign_kernel::Gateway;
 use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
 use tokio_util::sync::CancellationToken;
 
 use crate::links::Links;
+use crate::options::Limits;
 
 pub use announcer::{Announcement, Announcer};
 pub use companion::{Companion, CompanionError};
@@ -50,8 +53,6 @@ use sessions::Sessions;
 
 /// How long last answers may take once the server stops.
 const LAST_ANSWERS: Duration = Duration::from_secs(3);
-/// The largest body of a request.
-const MAX_BODY_BYTES: usize = 4 * 1024 * 1024;
 
 /// Why MCP cannot be served as it was asked for.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -74,12 +75,14 @@ pub enum MountError {
 }
 
 /// Serves MCP at `/mcp`. Requests carry a `Caller` in their extensions, put there by whoever authenticated them, and have
-/// passed the server's Host and Origin checks; rmcp's own would only know loopback, and are off. When `stop` is cancelled,
-/// whoever waits is told how the call stands, and a moment later streams end.
+/// passed the server's Host and Origin checks; rmcp's own would only know loopback, and are off. Of the limits, those of a
+/// body count here: how large it may be, and how long it may take to come. When `stop` is cancelled, whoever waits is told
+/// how the call stands, and a moment later streams end.
 pub fn service(
     gateway: Gateway,
     links: Links,
     options: Options,
+    limits: &Limits,
     stop: CancellationToken,
 ) -> Result<Router, MountError> {
     let front = Arc::new(Front::new(gateway, links, options, stop.clone())?);
@@ -99,14 +102,15 @@ pub fn service(
         .disable_allowed_origins()
         // A client of the 2026-07-28 era gets plain JSON where nothing comes before the answer; the 2025 era has streams.
         .with_json_response(true)
-        .with_max_request_body_bytes(MAX_BODY_BYTES)
+        .with_max_request_body_bytes(limits.body_bytes)
         .with_cancellation_token(cut);
     let rmcp = StreamableHttpService::new(
         move || Ok(Handler::new(Arc::clone(&front))),
         Arc::clone(&sessions),
         config,
     );
-    let door = Arc::new(Door { rmcp, sessions });
+    let door = Arc::new(Door { rmcp, sessions, sending: limits.sending });
     let methods = routing::post(door::enter).get(door::enter).delete(door::enter);
-    Ok(Router::new().route("/mcp", methods).with_state(door))
+    let bounded = Router::new().route("/mcp", methods).layer(DefaultBodyLimit::max(limits.body_bytes));
+    Ok(bounded.with_state(door))
 }

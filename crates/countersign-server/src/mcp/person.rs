@@ -13,8 +13,8 @@ pub(super) const AGENT_CHANNEL: &str = "mcp-resume";
 ///
 /// This is not the agent (R10): the gateway asked the client to ask its user, the model has no part in that exchange, and the
 /// decision is recorded as this person's, `mcp-user:…`, through the channel `mcp`. It is built only here, and only where the
-/// operator left `client_elicitation` on, because an accept is as good as the client: one that answers prompts by itself
-/// answers for its user. The decision stands on the agent's token, so revoking that voids what was not used yet.
+/// operator left `client_elicitation` on, and not for a service account, which has no user: an accept is as good as the client, and one
+/// that answers prompts by itself answers for its user. The decision stands on the agent's token, so revoking that voids what was not used yet.
 pub(super) fn person_at_client(caller: &Caller) -> Caller {
     deciding("mcp-user", caller)
 }

@@ -10,11 +10,11 @@ use rmcp::service::{Peer, PeerRequestOptions, RequestHandle};
 use rmcp::{ErrorData, RoleServer, ServiceError};
 use serde_json::Value;
 
-use super::answer::unavailable;
-use super::attend::{Attendance, Gone};
+use super::answer::unserved;
+use super::attend::{Attendance, Unanswered};
+use super::conversation::Conversation;
 use super::person::{CHANNEL, person_at_client};
 use super::question;
-use super::requests::Conversation;
 
 /// How often a client that answers nonsense is asked again.
 pub(super) const MOST_UNREAD: u8 = 3;
@@ -38,7 +38,7 @@ enum Heard {
 
 impl Attendance<'_> {
     /// Puts the oldest open question to the client, and waits for as long as it takes.
-    pub(super) async fn ask_in_client(&mut self, result: &ExecutionResult) -> Result<Asked, ErrorData> {
+    pub(super) async fn ask_in_client(&mut self, result: &ExecutionResult) -> Result<Asked, Unanswered> {
         let Some(pending) = result.paused() else { return Ok(Asked::Decided) };
         let elicitation = &pending.elicitation;
         for _ in 0..MOST_UNREAD {
@@ -63,7 +63,7 @@ impl Attendance<'_> {
         Ok(Asked::LeftOpen)
     }
 
-    async fn prompt(&mut self, elicitation: &Elicitation) -> Result<Heard, ErrorData> {
+    async fn prompt(&mut self, elicitation: &Elicitation) -> Result<Heard, Unanswered> {
         let params = question::params(elicitation, self.incoming.era);
         let request = CustomRequest::new("elicitation/create", Some(params));
         let peer = self.incoming.context.peer.clone();
@@ -91,13 +91,17 @@ impl Attendance<'_> {
             }
         });
         match heard.await {
-            Err(Gone) => {
-                withdraw(prompt, "the call was cancelled").await;
-                Err(Gone.into())
+            Err(unanswered) => {
+                let why = match &unanswered {
+                    Unanswered::Stopping => "the server is stopping; the question stays open",
+                    Unanswered::Gone | Unanswered::Failed(_) => "the call was cancelled",
+                };
+                withdraw(prompt, why).await;
+                Err(unanswered)
             }
             Ok(Err(error)) => {
                 withdraw(prompt, "the gateway cannot go on").await;
-                Err(unavailable(error.code(), &error.to_string()))
+                Err(unserved(&error).into())
             }
             Ok(Ok(Heard::Elsewhere)) => {
                 withdraw(prompt, "it was decided elsewhere").await;
@@ -150,7 +154,7 @@ impl super::requests::Incoming<'_> {
                 Ok(Taken::Counts)
             }
             Err(DecideError::InvalidData(_) | DecideError::OutOfBounds(_)) => Ok(Taken::Unread),
-            Err(DecideError::Gateway(error)) => Err(unavailable(error.code(), &error.to_string())),
+            Err(DecideError::Gateway(error)) => Err(unserved(&error)),
             Err(error) => {
                 tracing::warn!(%error, "an answer in a client was not taken");
                 Ok(Taken::Refused)

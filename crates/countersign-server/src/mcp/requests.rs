@@ -1,19 +1,16 @@
-//! A request of a client: whose it is, of which era, and how a person can be asked through it; and the conversation it
-//! belongs to, where its era has such.
-#![expect(deprecated, reason = "SEP-2577 deprecates logging; clients of today ask for it")]
+//! A request of a client: whose it is, of which era, and how a person can be asked through it.
 
-use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::OnceLock;
 
 use countersign_core::ids::ExecutionId;
 use countersign_kernel::Caller;
-use countersign_sdk::{PrincipalId, SessionId};
-use rmcp::model::{CallToolRequestParams, ClientCapabilities, LoggingLevel, ProtocolVersion, RequestId};
+use countersign_sdk::{PrincipalKind, SessionId};
+use rmcp::model::{CallToolRequestParams, ClientCapabilities, ProtocolVersion};
 use rmcp::service::RequestContext;
 use rmcp::{ErrorData, RoleServer};
 
-use super::answer::unavailable;
+use super::answer::{unavailable, unserved};
+use super::conversation::Conversation;
 use super::handler::Front;
 use super::seal::Bound;
 use crate::session::own_session;
@@ -52,30 +49,8 @@ pub(super) struct Incoming<'a> {
     pub(super) way: Way,
     /// Whether the client takes a task for an answer.
     pub(super) takes_tasks: bool,
-    /// The execution it is about, once that is known.
-    pub(super) execution: OnceLock<ExecutionId>,
-}
-
-/// A conversation of the 2025 era: one MCP session, one session of the gateway.
-pub(super) struct Conversation {
-    pub(super) session: SessionId,
-    pub(super) owner: PrincipalId,
-    /// Its client is told of changes.
-    connected: AtomicBool,
-    /// The least that a log line must matter.
-    level: Mutex<LoggingLevel>,
-    calls: Mutex<HashMap<RequestId, Call>>,
-    has_asked: AtomicBool,
-}
-
-/// A call of a conversation, for whoever wants it cancelled.
-enum Call {
-    /// It is no execution yet.
-    Accepting,
-    /// It is this one.
-    Runs(ExecutionId),
-    /// It is no execution yet, and was cancelled.
-    Cancelled(String),
+    /// The execution that it began, once there is one.
+    pub(super) began: OnceLock<ExecutionId>,
 }
 
 impl Era {
@@ -103,7 +78,9 @@ impl<'a> Incoming<'a> {
         })?;
         let era = Era::of(context.protocol_version().as_ref());
         let capabilities = context.client_capabilities().unwrap_or_default();
-        let asks = front.options.client_elicitation && fills_forms(&capabilities);
+        // A service account has no user; whatever its client accepts, nobody looked.
+        let has_user = caller.principal.kind != PrincipalKind::Service;
+        let asks = has_user && front.options.client_elicitation && fills_forms(&capabilities);
         let way = match (era, conversation) {
             (Era::July2026, _) if asks => Way::Rounds,
             (Era::June2025 | Era::November2025, Some(_)) if asks => Way::Prompts,
@@ -119,7 +96,7 @@ impl<'a> Incoming<'a> {
             era,
             way,
             takes_tasks,
-            execution: OnceLock::new(),
+            began: OnceLock::new(),
         })
     }
 
@@ -147,8 +124,7 @@ impl<'a> Incoming<'a> {
 
     /// Whether an execution is this caller's. Anybody else's is as good as none.
     pub(super) async fn owns(&self, execution: ExecutionId) -> Result<bool, ErrorData> {
-        let owner = self.front.gateway.requester(execution).await;
-        let owner = owner.map_err(|error| unavailable(error.code(), &error.to_string()))?;
+        let owner = self.front.gateway.requester(execution).await.map_err(|error| unserved(&error))?;
         Ok(owner.as_ref() == Some(&self.caller.principal.id))
     }
 }
@@ -156,69 +132,4 @@ impl<'a> Incoming<'a> {
 /// `elicitation: {}` means forms; a client that names only other modes has none.
 fn fills_forms(capabilities: &ClientCapabilities) -> bool {
     capabilities.elicitation.as_ref().is_some_and(|it| it.form.is_some() || it.url.is_none())
-}
-
-impl Conversation {
-    pub(super) fn new(session: SessionId, owner: PrincipalId) -> Self {
-        let level = Mutex::new(LoggingLevel::Info);
-        let no = || AtomicBool::new(false);
-        Self { session, owner, connected: no(), level, calls: Mutex::default(), has_asked: no() }
-    }
-
-    /// True once.
-    pub(super) fn is_first_to_connect(&self) -> bool {
-        !self.connected.swap(true, Ordering::SeqCst)
-    }
-
-    /// Whether the client was asked nothing so far; from now on it was.
-    pub(super) fn asks_first(&self) -> bool {
-        !self.has_asked.swap(true, Ordering::Relaxed)
-    }
-
-    pub(super) fn level(&self) -> LoggingLevel {
-        *unpoisoned(&self.level)
-    }
-
-    pub(super) fn set_level(&self, level: LoggingLevel) {
-        *unpoisoned(&self.level) = level;
-    }
-
-    /// A call came in.
-    pub(super) fn enter(&self, request: &RequestId) {
-        unpoisoned(&self.calls).insert(request.clone(), Call::Accepting);
-    }
-
-    /// A call is an execution now. The reason comes back if it was cancelled before.
-    pub(super) fn begun(&self, request: &RequestId, execution: ExecutionId) -> Option<String> {
-        let before = unpoisoned(&self.calls).insert(request.clone(), Call::Runs(execution));
-        match before {
-            Some(Call::Cancelled(reason)) => Some(reason),
-            _ => None,
-        }
-    }
-
-    /// A call was answered.
-    pub(super) fn leave(&self, request: &RequestId) {
-        unpoisoned(&self.calls).remove(request);
-    }
-
-    /// The client cancels a call. Its execution comes back where it is one.
-    pub(super) fn cancel(&self, request: &RequestId, reason: &str) -> Option<ExecutionId> {
-        let mut calls = unpoisoned(&self.calls);
-        match calls.get_mut(request)? {
-            Call::Runs(execution) => {
-                let execution = *execution;
-                calls.remove(request);
-                Some(execution)
-            }
-            call => {
-                *call = Call::Cancelled(reason.to_owned());
-                None
-            }
-        }
-    }
-}
-
-fn unpoisoned<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -18,8 +18,8 @@ use rmcp::model::{
 };
 use serde_json::{Value, json};
 
-use super::answer::{Shape, about, answer, invalid, unavailable};
-use super::attend::Attendance;
+use super::answer::{Shape, about, answer, invalid, unavailable, unserved};
+use super::attend::{Attendance, Unanswered};
 use super::person::{CHANNEL, person_at_client};
 use super::prompts::{MOST_UNREAD, Taken};
 use super::question;
@@ -95,8 +95,7 @@ impl Incoming<'_> {
                 continue;
             };
             let Some(_claim) = self.front.claims.claim(*id) else { return Err(used(&state)) };
-            let row = self.front.gateway.elicitation(*id).await;
-            let row = row.map_err(|error| unavailable(error.code(), &error.to_string()))?;
+            let row = self.front.gateway.elicitation(*id).await.map_err(|error| unserved(&error))?;
             let fits =
                 |row: &ElicitationRow| row.execution == state.execution && row.elicitation.digest == *digest;
             let row = row.filter(fits).ok_or_else(not_ours)?;
@@ -108,11 +107,8 @@ impl Incoming<'_> {
             }
         }
         let mut attendance = Attendance::again(self, state.execution);
-        let result = attendance.until_paused().await?;
-        if self.way == Way::Rounds && !result.pending.is_empty() && unread < MOST_UNREAD {
-            return self.input_required(&result, unread);
-        }
-        Ok(answer(&result, shape, &self.front.links).into())
+        let answered = attendance.next_round(unread, shape).await;
+        attendance.or_last_word(answered, shape).await
     }
 
     /// Takes one answer; false where it could not be read.
@@ -129,6 +125,17 @@ impl Incoming<'_> {
         let me = person_at_client(&self.caller).principal.id;
         let by_me = matches!(&decision.by, Decider::Person { principal, .. } if *principal == me);
         by_me && decision.channel == CHANNEL
+    }
+}
+
+impl Attendance<'_> {
+    /// What comes after a round: what is to be asked next, or the answer.
+    async fn next_round(&mut self, unread: u8, shape: Shape) -> Result<CallToolResponse, Unanswered> {
+        let (incoming, result) = (self.incoming, self.until_paused().await?);
+        if incoming.way == Way::Rounds && !result.pending.is_empty() && unread < MOST_UNREAD {
+            return Ok(incoming.input_required(&result, unread)?);
+        }
+        Ok(answer(&result, shape, &incoming.front.links).into())
     }
 }
 

@@ -3,7 +3,8 @@
 //! Promise: a session is its opener's; to anybody else it does not exist. A person's thinking time ends none: a session goes
 //! only when nobody has had a stream of it open, or sent it anything, for [`IDLE`]. rmcp's own idle timer looks at messages
 //! only, and would end a session in which a question waits for its answer, so it is off. What a session that went had
-//! waiting is in the store, and is found with `resume`.
+//! waiting is in the store, and is found with `resume`. Whoever opens more than their share loses their own, and nobody
+//! else's.
 
 use std::collections::HashMap;
 use std::pin::Pin;
@@ -14,6 +15,7 @@ use std::time::Duration;
 use countersign_kernel::Caller;
 use countersign_sdk::PrincipalId;
 use futures_util::Stream;
+use rmcp::ErrorData;
 use rmcp::model::{ClientJsonRpcMessage, GetExtensions, ServerJsonRpcMessage};
 use rmcp::transport::WorkerTransport;
 use rmcp::transport::streamable_http_server::session::local::{
@@ -22,12 +24,16 @@ use rmcp::transport::streamable_http_server::session::local::{
 use rmcp::transport::streamable_http_server::session::{ServerSseMessage, SessionId, SessionManager};
 use tokio::time::Instant;
 
+use super::answer::invalid;
+
 /// How long a session stays that nobody listens to or speaks in.
 const IDLE: Duration = Duration::from_secs(60 * 60);
 /// How often idle sessions are looked for.
 const SWEEP: Duration = Duration::from_secs(60);
 /// The most sessions at once; past this, those that are idle the longest go first.
 const MAX_SESSIONS: usize = 10_000;
+/// The most of one owner; past this, their own that is idle the longest goes.
+const MAX_SESSIONS_OF_ONE: usize = 256;
 
 /// All sessions of this process.
 pub(super) struct Sessions {
@@ -50,6 +56,15 @@ pub(super) enum Belonging {
     OwnOrUnknown,
     /// Somebody else's.
     Foreign,
+}
+
+/// Whether a new session may stay.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Given {
+    /// It is its opener's.
+    Theirs,
+    /// Its opener has too many, and uses all of them. It is closed.
+    TooMany,
 }
 
 /// Why a session could not be opened or used.
@@ -101,6 +116,32 @@ impl Sessions {
         idle.into_iter().map(|(_, id)| id).collect()
     }
 
+    /// Says whose a session is. Past the owner's bound, the one of theirs that is idle the longest goes; where they use all
+    /// of them, the new one does.
+    async fn give(&self, id: &SessionId, owner: Option<PrincipalId>) -> Result<Given, SessionsError> {
+        let (gone, given) = {
+            let mut known = locked(&self.known);
+            if let Some(session) = known.get_mut(id) {
+                session.owner.clone_from(&owner);
+            }
+            let own = known.iter().filter(|(_, session)| session.owner == owner);
+            if own.clone().count() <= MAX_SESSIONS_OF_ONE {
+                return Ok(Given::Theirs);
+            }
+            let idle = own.filter(|(other, session)| *other != id && session.streams == 0);
+            let longest_idle = idle.min_by_key(|(_, session)| session.last_seen).map(|(id, _)| id.clone());
+            let (gone, given) = match longest_idle {
+                Some(longest_idle) => (longest_idle, Given::Theirs),
+                None => (id.clone(), Given::TooMany),
+            };
+            // Under the same lock, so that of two that are opened at once each makes room for itself.
+            known.remove(&gone);
+            (gone, given)
+        };
+        self.close_session(&gone).await?;
+        Ok(given)
+    }
+
     async fn close_idle(&self) {
         for id in self.idle_for(IDLE) {
             tracing::debug!("an MCP session that nobody used was closed");
@@ -108,6 +149,13 @@ impl Sessions {
             let _ = self.close_session(&id).await;
         }
     }
+}
+
+fn too_many() -> ErrorData {
+    let message = format!(
+        "{MAX_SESSIONS_OF_ONE} sessions of this principal are in use, and it may not have more; end one of them"
+    );
+    invalid("too_many_sessions", &message)
 }
 
 async fn sweep(sessions: Weak<Sessions>) {
@@ -138,12 +186,15 @@ impl SessionManager for Sessions {
         id: &SessionId,
         message: ClientJsonRpcMessage,
     ) -> Result<ServerJsonRpcMessage, Self::Error> {
-        let owner = match &message {
-            ClientJsonRpcMessage::Request(request) => super::door::caller(request.request.extensions()),
-            _ => None,
+        let (owner, request) = match &message {
+            ClientJsonRpcMessage::Request(request) => {
+                (super::door::caller(request.request.extensions()), Some(request.id.clone()))
+            }
+            _ => (None, None),
         };
-        if let Some(session) = locked(&self.known).get_mut(id) {
-            session.owner = owner.map(|caller: &Caller| caller.principal.id.clone());
+        let owner = owner.map(|caller: &Caller| caller.principal.id.clone());
+        if self.give(id, owner).await? == Given::TooMany {
+            return Ok(ServerJsonRpcMessage::error(too_many(), request));
         }
         Ok(self.inner.initialize_session(id, message).await?)
     }
@@ -265,6 +316,37 @@ mod tests {
             session.streams = 1;
         }
         assert!(matches!(sessions.create_session().await, Err(SessionsError::Full)));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn whoever_opens_more_than_their_share_loses_their_own_longest_idle_and_nobody_elses() {
+        let sessions = Sessions::new();
+        let (ann, bob) = (PrincipalId::parse("ann").unwrap(), PrincipalId::parse("bob").unwrap());
+        let opened_by = async |who: &PrincipalId| {
+            let id = opened(&sessions).await;
+            tokio::time::sleep(Duration::from_millis(1)).await;
+            (sessions.give(&id, Some(who.clone())).await.unwrap(), id)
+        };
+        let (_, bobs) = opened_by(&bob).await;
+        let (_, used) = opened_by(&ann).await;
+        let _stream = sessions.attended(&used, stream::pending::<()>());
+        let (_, idle) = opened_by(&ann).await;
+        for _ in 2..MAX_SESSIONS_OF_ONE {
+            assert_eq!(opened_by(&ann).await.0, Given::Theirs);
+        }
+        assert!(sessions.has_session(&idle).await.unwrap(), "as many as she may have");
+        let (given, newest) = opened_by(&ann).await;
+        assert_eq!(given, Given::Theirs);
+        for (id, is_there) in [(&bobs, true), (&used, true), (&idle, false), (&newest, true)] {
+            assert_eq!(sessions.has_session(id).await.unwrap(), is_there);
+        }
+        let hers: Vec<SessionId> = locked(&sessions.known).keys().cloned().collect();
+        let _streams: Vec<_> = hers.iter().map(|id| sessions.attended(id, stream::pending::<()>())).collect();
+        let (given, refused) = opened_by(&ann).await;
+        assert_eq!(given, Given::TooMany);
+        assert!(!sessions.has_session(&refused).await.unwrap());
+        assert_eq!(locked(&sessions.known).len(), MAX_SESSIONS_OF_ONE + 1);
+        assert_eq!(opened_by(&bob).await.0, Given::Theirs, "it is hers alone");
     }
 
     #[test]

@@ -150,8 +150,8 @@ fn what(item: &Item) -> String {
 fn catalog_tool(tool: &CatalogTool) -> Tool {
     let definition = tool.tool().definition();
     let effects = tool.effects();
+    // Nothing is said of reading only: a tool may write and destroy nothing, and effects do not tell the two apart.
     let hints = ToolAnnotations::with_title(definition.name.clone())
-        .read_only(!effects.destructive)
         .destructive(effects.destructive)
         .idempotent(effects.idempotent)
         .open_world(effects.open_world);

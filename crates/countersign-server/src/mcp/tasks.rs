@@ -8,7 +8,7 @@ use std::time::Duration;
 use countersign_core::event::{EventBody, Kind};
 use countersign_core::execution::Status;
 use countersign_core::ids::ExecutionId;
-use countersign_kernel::{Begun, CancelError, ExecutionResult, GatewayError, Patience};
+use countersign_kernel::{CancelError, ExecutionResult, Patience};
 use rmcp::ErrorData;
 use rmcp::model::{
     CallToolResponse, CreateTaskResult, DetailedTask, GetTaskResult, InputResponses, Task, TaskPayload,
@@ -16,8 +16,8 @@ use rmcp::model::{
 };
 use serde_json::Value;
 
-use super::answer::{Shape, about, answer, invalid, unavailable};
-use super::attend::{Attendance, found};
+use super::answer::{Shape, about, answer, invalid, unavailable, unserved};
+use super::attend::{Attendance, Unanswered, found};
 use super::requests::{Incoming, Way};
 use super::rounds::input_requests;
 
@@ -28,23 +28,15 @@ const POLL_MS: u64 = 1_000;
 
 impl Attendance<'_> {
     /// Waits a moment; what is not over by then becomes a task.
-    pub(super) async fn as_task(
-        &mut self,
-        begun: &Begun,
-        shape: Shape,
-    ) -> Result<CallToolResponse, ErrorData> {
-        let gateway = &self.incoming.front.gateway;
-        let failed = |error: GatewayError| unavailable(error.code(), &error.to_string());
-        // By what began it, not by its id: a call that asks nobody may be over before it is written down.
-        let waited = self.during(gateway.wait_for(begun, Patience::UntilPaused));
-        if let Ok(result) = tokio::time::timeout(LONGEST_CALL, waited).await {
-            let result = result?.map_err(failed)?;
+    pub(super) async fn as_task(&mut self, shape: Shape) -> Result<CallToolResponse, Unanswered> {
+        if let Ok(result) = tokio::time::timeout(LONGEST_CALL, self.until_paused()).await {
+            let result = result?;
             if result.pending.is_empty() {
                 return Ok(answer(&result, shape, &self.incoming.front.links).into());
             }
         }
         // The client will come back for it, so it is written down before the client is told.
-        let known = gateway.wait_for(begun, Patience::AtMost(Duration::ZERO)).await.map_err(failed)?;
+        let known = self.stands(Patience::AtMost(Duration::ZERO)).await?;
         let task = self.incoming.task(&known).await?;
         Ok(CreateTaskResult::new(task).with_meta(about(self.execution)).into())
     }
@@ -82,7 +74,7 @@ impl Incoming<'_> {
     pub(super) async fn cancel_task(&self, id: &str) -> Result<(), ErrorData> {
         let execution = self.own_task(id).await?;
         match self.front.gateway.cancel(execution, &self.caller, "the client cancelled the task").await {
-            Err(CancelError::Gateway(error)) => Err(unavailable(error.code(), &error.to_string())),
+            Err(CancelError::Gateway(error)) => Err(unserved(&error)),
             _ => Ok(()),
         }
     }
@@ -94,8 +86,7 @@ impl Incoming<'_> {
     }
 
     async fn task(&self, result: &ExecutionResult) -> Result<Task, ErrorData> {
-        let journal = self.front.gateway.journal(result.execution).await;
-        let journal = journal.map_err(|error| unavailable(error.code(), &error.to_string()))?;
+        let journal = self.front.gateway.journal(result.execution).await.map_err(|error| unserved(&error))?;
         let now = self.front.gateway.now();
         let at = |event: Option<&countersign_core::event::Event>| event.map_or(now, |e| e.at).to_string();
         let mut task =
@@ -139,8 +130,7 @@ impl Incoming<'_> {
 
     /// What the call's own answer would have been shown as.
     async fn shape_of(&self, result: &ExecutionResult) -> Result<Shape, ErrorData> {
-        let journal = self.front.gateway.journal(result.execution).await;
-        let journal = journal.map_err(|error| unavailable(error.code(), &error.to_string()))?;
+        let journal = self.front.gateway.journal(result.execution).await.map_err(|error| unserved(&error))?;
         let is_script = journal
             .iter()
             .any(|event| matches!(&event.body, EventBody::Started(started) if started.kind == Kind::Script));

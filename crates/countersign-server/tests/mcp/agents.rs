@@ -5,7 +5,7 @@ use countersign_sdk::{Outcome, Role};
 use countersign_testkit::world::yes;
 use serde_json::json;
 
-use crate::client::{Era, code, execution, text};
+use crate::client::{Era, approve, code, execution, text};
 use crate::house::House;
 
 /// A10 and A11: an agent's own word is no approval, in any era, whatever it sends along.
@@ -81,6 +81,31 @@ async fn without_client_elicitation_nobody_is_asked_through_the_client() {
         assert_eq!(paused["structuredContent"]["status"], "paused", "{era:?}");
     }
     assert_eq!(house.open_questions().await.len(), 3);
+}
+
+/// A service account has no user: a client of one that says it can ask would answer for itself.
+#[tokio::test]
+async fn nobody_is_asked_through_the_client_of_a_service_account() {
+    let house = House::open().await;
+    let key = house.key(Role::Service).await;
+    for era in Era::ALL {
+        let client = house.client_of(&key, era).await;
+        let paused = client.call("shop__sweep", json!({})).await;
+        assert_eq!(paused["structuredContent"]["status"], "paused", "{era:?}: {paused}");
+        let resumed = client.call("resume", json!({ "execution_id": execution(&paused) })).await;
+        assert_eq!(resumed["structuredContent"]["status"], "paused", "{era:?}: {resumed}");
+    }
+    let can = json!({ "elicitation": {}, "extensions": { "io.modelcontextprotocol/tasks": {} } });
+    let client = house.client_that(&key, Era::July2026, can).await;
+    let task = client.call("shop__sweep", json!({})).await;
+    let id = task["taskId"].as_str().unwrap_or_else(|| panic!("a task in {task}")).to_owned();
+    let open = house.open_questions().await;
+    let question =
+        open.iter().find(|row| row.execution.to_string() == id).unwrap().elicitation.id.to_string();
+    let said = json!({ "taskId": id, "inputResponses": { question: approve() } });
+    client.ask("tasks/update", said).await;
+    assert_eq!(client.ask("tasks/get", json!({ "taskId": id })).await["result"]["status"], "working");
+    assert_eq!(house.open_questions().await.len(), 4, "all of it waits for a person elsewhere");
 }
 
 #[tokio::test]

@@ -26,9 +26,15 @@ async fn every_tool_is_listed_with_its_hints_and_a_schema_that_admits_a_pause() 
         let destroy = named("lab__destroy");
         assert_eq!(destroy["title"], "Destroy");
         assert_eq!(destroy["inputSchema"]["type"], "object");
-        assert_eq!(destroy["annotations"]["readOnlyHint"], false);
         assert_eq!(destroy["annotations"]["destructiveHint"], true);
-        assert_eq!(named("lab__read")["annotations"]["readOnlyHint"], true);
+        for name in ["lab__read", "lab__destroy", "lab__put", "shop__work"] {
+            let hints = named(name)["annotations"].clone();
+            assert!(hints.get("readOnlyHint").is_none(), "whether {name} writes is not known: {hints}");
+            for hint in ["destructiveHint", "idempotentHint", "openWorldHint"] {
+                assert!(hints[hint].is_boolean(), "{name} {hint}: {hints}");
+            }
+        }
+        assert_eq!(named("lab__read")["annotations"]["destructiveHint"], false);
         assert_eq!(named("lab__put")["annotations"]["idempotentHint"], true);
         assert_eq!(destroy["outputSchema"]["type"], "object");
         let either = destroy["outputSchema"]["anyOf"].as_array().unwrap();

@@ -2,8 +2,8 @@
 
 use axum::http::request::Parts;
 use countersign_sdk::{Ctx, Plugin, Tool, ToolError};
-use countersign_server::Links;
 use countersign_server::mcp::{self, Companion, CompanionError, MountError, Options};
+use countersign_server::{Limits, Links};
 use countersign_testkit::lab::Nothing;
 use countersign_testkit::world::World;
 use rmcp::handler::server::ServerHandler;
@@ -57,7 +57,8 @@ async fn mounted(world: World, plugin: Option<Plugin>, tools: Vec<McpTool>) -> R
     let mut options = Options::sealed_with([1; 32]);
     options.companion = Some(Companion::new(Parrot, tools));
     let gateway = world.start_with(builder).await;
-    mcp::service(gateway, Links::below("http://x"), options, CancellationToken::new()).map(drop)
+    mcp::service(gateway, Links::below("http://x"), options, &Limits::default(), CancellationToken::new())
+        .map(drop)
 }
 
 #[tokio::test]

@@ -8,8 +8,9 @@ use countersign_core::ids::{ElicitationId, TokenId};
 use countersign_kernel::ports::{ElicitationFilter, ElicitationRow, Page};
 use countersign_kernel::{Answer, Decide, Gateway, Receipt, Target};
 use countersign_sdk::{ExposeSecret, Role};
-use countersign_server::Links;
 use countersign_server::mcp::{self, Options};
+use countersign_server::{Limits, Links};
+use countersign_testkit::faulty_store::{Faults, FaultyStore};
 use countersign_testkit::world::{World, ann};
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,7 +18,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::client::{Client, Era};
 use crate::scripts::Recipe;
-use crate::tools;
+use crate::tools::{self, SlowHook};
 
 /// What every front here seals with.
 const KEY: [u8; 32] = [7; 32];
@@ -27,6 +28,8 @@ pub(crate) struct House {
     pub(crate) world: World,
     pub(crate) gateway: Gateway,
     pub(crate) options: Options,
+    pub(crate) faults: Faults,
+    pub(crate) slow_hook: SlowHook,
     url: String,
     stop: CancellationToken,
 }
@@ -51,6 +54,14 @@ impl House {
         Self::on(World::new(1).with_scripts(Arc::new(Recipe)), options).await
     }
 
+    /// A front over a gateway that parks what waits for a person at once.
+    pub(crate) async fn that_parks() -> Self {
+        let world = World::new(1).set(|settings| settings.park_after = Duration::ZERO);
+        let mut options = Options::sealed_with(KEY);
+        options.hold = Duration::from_secs(20);
+        Self::on(world, options).await
+    }
+
     /// A front on what an earlier one left on the disk.
     pub(crate) async fn after(self) -> Self {
         self.stop.cancel();
@@ -60,20 +71,29 @@ impl House {
     }
 
     async fn on(world: World, options: Options) -> Self {
-        let builder = world.builder(Arc::new(world.disk.clone())).plugin(tools::plugin(&world.ledger));
-        let gateway = world.start_with(builder).await;
+        let faults = Faults::none();
+        let store = Arc::new(FaultyStore::new(Arc::new(world.disk.clone()), faults.clone()));
+        let builder = world.builder(store).plugin(tools::plugin(&world.ledger));
+        let slow_hook = SlowHook::new();
+        let gateway = world.start_with(builder.pre_hook(slow_hook.clone())).await;
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let base = format!("http://{}", listener.local_addr().unwrap());
         let stop = CancellationToken::new();
-        let front =
-            mcp::service(gateway.clone(), Links::below(&base), options.clone(), stop.clone()).unwrap();
+        let front = mcp::service(
+            gateway.clone(),
+            Links::below(&base),
+            options.clone(),
+            &Limits::default(),
+            stop.clone(),
+        )
+        .unwrap();
         let guarded = front.layer(middleware::from_fn_with_state(gateway.clone(), guard));
         let stopped = stop.clone();
         tokio::spawn(async move {
             let serving = axum::serve(listener, guarded);
             serving.with_graceful_shutdown(stopped.cancelled_owned()).await.unwrap();
         });
-        Self { world, gateway, options, url: format!("{base}/mcp"), stop }
+        Self { world, gateway, options, faults, slow_hook, url: format!("{base}/mcp"), stop }
     }
 
     /// Tells the front to stop.

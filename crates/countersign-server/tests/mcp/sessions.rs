@@ -75,6 +75,30 @@ async fn clients_of_one_token_share_no_approvals_in_the_2025_era() {
 }
 
 #[tokio::test]
+async fn whoever_opens_too_many_sessions_loses_their_own_and_nobody_elses() {
+    const MAX_SESSIONS_OF_ONE: usize = 256;
+    let house = House::open().await;
+    let (greedy, other) = (house.key(Role::Agent).await, house.client(Era::November2025).await);
+    let first = house.client_of(&greedy, Era::November2025).await;
+    let hello = json!({ "jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {
+        "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": { "name": "x", "version": "" }
+    } });
+    let mut opener = house.client_of(&greedy, Era::November2025).await;
+    opener.session = None;
+    for _ in 2..MAX_SESSIONS_OF_ONE {
+        assert_eq!(opener.send(&hello).await.status(), 200);
+    }
+    let list = json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/list" });
+    assert_eq!(other.send(&list).await.status(), 200);
+    assert_eq!(first.send(&list).await.status(), 200, "as many as it may have");
+    for _ in 0..MAX_SESSIONS_OF_ONE {
+        assert_eq!(opener.send(&hello).await.status(), 200);
+    }
+    assert_eq!(first.send(&list).await.status(), 404, "its own made room");
+    assert_eq!(other.send(&list).await.status(), 200);
+}
+
+#[tokio::test]
 async fn a_body_past_its_bound_is_refused() {
     let house = House::open().await;
     let client = house.client(Era::July2026).await;

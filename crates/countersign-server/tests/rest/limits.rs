@@ -134,14 +134,36 @@ async fn a_body_that_never_comes_is_not_waited_for_known_or_unknown() {
     let bearer = format!("authorization: Bearer {}\r\n", house.secret(Who::Agent).unwrap());
     for (path, who, kind) in [
         ("/api/executions", bearer.as_str(), "application/json"),
+        ("/mcp", bearer.as_str(), "application/json"),
         ("/login", "", "application/x-www-form-urlencoded"),
     ] {
         let head = format!(
-            "POST {path} HTTP/1.1\r\nhost: {}\r\n{who}content-type: {kind}\r\ncontent-length: 100\r\n\r\ncode=",
+            "POST {path} HTTP/1.1\r\nhost: {}\r\n{who}content-type: {kind}\r\naccept: application/json, text/event-stream\r\ncontent-length: 100\r\n\r\ncode=",
             house.server.address()
         );
         let (status, text) = house.raw(&head).await;
         assert!(status == 408 && text.contains("body_too_slow"), "{path}: {text}");
+    }
+}
+
+#[tokio::test]
+async fn a_body_past_the_operators_bound_is_refused_at_every_front_and_one_at_it_is_read() {
+    const BOUND: usize = 1_000;
+    let house = House::with(|options| options.limits.body_bytes = BOUND).await;
+    let bearer = house.secret(Who::Agent).unwrap();
+    for (path, nonsense) in [("/api/executions", 400), ("/mcp", 415)] {
+        for (size, status) in [(BOUND, nonsense), (BOUND + 1, 413)] {
+            let body = format!("{:<size$}", "{ \"nonsense\": 1 }");
+            let head = format!(
+                "authorization: Bearer {bearer}\r\ncontent-type: application/json\r\naccept: application/json, text/event-stream\r\n\
+                 connection: close\r\ncontent-length: {size}"
+            );
+            let at = house.server.address();
+            let (got, text) =
+                house.raw(&format!("POST {path} HTTP/1.1\r\nhost: {at}\r\n{head}\r\n\r\n{body}")).await;
+            assert_eq!(got, status, "{path} {size}: {text}");
+            assert_eq!(text.contains("body_too_large"), status == 413, "{path}: {text}");
+        }
     }
 }
 

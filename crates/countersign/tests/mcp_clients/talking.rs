@@ -22,8 +22,8 @@ fn every_tool_is_listed_with_what_it_does_to_the_world(era: Era) {
         assert_eq!(named(name)["inputSchema"]["type"], "object", "{name}");
     }
     let (list, pay) = (&named("notes__list")["annotations"], &named("bank__pay")["annotations"]);
-    assert_eq!((&list["readOnlyHint"], &pay["readOnlyHint"]), (&json!(true), &json!(false)));
-    assert_eq!(pay["destructiveHint"], true);
+    assert_eq!((&list["destructiveHint"], &pay["destructiveHint"]), (&json!(false), &json!(true)));
+    assert_eq!(named("notes__add")["annotations"].get("readOnlyHint"), None, "it writes");
 }
 
 fn reading_flows_through(era: Era) {
