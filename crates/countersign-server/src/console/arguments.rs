@@ -63,7 +63,7 @@ impl Secrets {
                 self.0.extend(bare.chain([text.clone()]).filter(|text| text.len() >= SHORTEST_SECRET));
             }
             Value::Number(number) => {
-                self.0.extend(Some(number.to_string()).filter(|n| n.len() >= SHORTEST_SECRET))
+                self.0.extend(Some(number.to_string()).filter(|n| n.len() >= SHORTEST_SECRET));
             }
             Value::Bool(_) | Value::Null => {}
         }
