@@ -108,7 +108,7 @@ fn article(item: &wire::Elicitation, around: &Around<'_>) -> Markup {
                 (tree)
                 details.raw { summary { "Raw JSON" } pre tabindex="0" { (arguments::raw(&shown)) } }
             }
-            (runs_with(around))
+            (runs_with(question, around))
             (wrote(around.script.as_deref(), question.line, &shown))
             (facts(item))
             (before(item, around.earlier))
@@ -118,10 +118,11 @@ fn article(item: &wire::Elicitation, around: &Around<'_>) -> Markup {
     }
 }
 
-/// What the call that asks was started with.
-fn runs_with(around: &Around<'_>) -> Markup {
+/// What the call that asks was started with, where that is not what it shows.
+fn runs_with(question: &wire::Pending, around: &Around<'_>) -> Markup {
+    let other = around.running.filter(|(call, _)| call.args.to_value() != question.args);
     html! {
-        @if let Some((call, tool)) = around.running {
+        @if let Some((call, tool)) = other {
             @let (args, schema) = (call.args.to_value(), tool.map_or(&Value::Null, |tool| &tool.input_schema));
             section aria-labelledby="runs" {
                 h2 #runs { "Arguments it runs with" }
