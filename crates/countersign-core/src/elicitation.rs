@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::canonical::Canonical;
 use crate::digest::Digest;
-use crate::ids::{CallNo, ElicitationId, GrantId, TokenId};
+use crate::ids::{CallNo, ElicitationId, GrantId, LoginId, TokenId, UserId};
 use crate::time::Timestamp;
 
 /// A question to a person. It carries nothing of its answer: see [`Decision`].
@@ -62,6 +62,9 @@ pub struct Decision {
     pub by: Decider,
     /// Through what: `console`, `cli`, `mcp`, …
     pub channel: String,
+    /// How the gateway knows that a person decided; absent where no person did, and in journals of earlier versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub proof: Option<Proof>,
     /// When.
     pub at: Timestamp,
     /// What the person wrote beside it.
@@ -70,6 +73,26 @@ pub struct Decision {
     /// The fields of a form.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub data: Option<Canonical>,
+}
+
+/// How the gateway knows that a person decided.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Proof {
+    /// A token of the user's own.
+    Token,
+    /// A login to the console.
+    Login {
+        /// The login.
+        id: LoginId,
+    },
+    /// The prompt of a client that a person declared attended.
+    AttendedClient {
+        /// The client's token.
+        token: TokenId,
+    },
+    /// None: the operator lets agents decide for themselves (`approvals.agent_may_decide`).
+    AgentSetting,
 }
 
 /// Who ended an elicitation.
@@ -104,6 +127,14 @@ impl Decision {
         self.outcome == other.outcome && self.data == other.data && self.by.is_same_person(&other.by)
     }
 
+    /// The user who decided; none where no user did, or in a program that embeds the gateway without users.
+    pub fn user(&self) -> Option<UserId> {
+        match &self.by {
+            Decider::Person { principal, .. } => principal.as_str().parse().ok(),
+            Decider::Grant { .. } | Decider::Clock | Decider::Gateway { .. } => None,
+        }
+    }
+
     /// The token the decision was made with, if it was made by a person with one.
     pub fn token(&self) -> Option<TokenId> {
         match &self.by {
@@ -121,6 +152,12 @@ impl Decider {
 }
 
 impl Elicitation {
+    /// What it is about, whoever asks: the tool and the arguments. Earlier decisions on the same are found by it.
+    pub fn subject(&self) -> Digest {
+        let (tool, args) = (self.tool.as_str().as_bytes(), self.args.as_str().as_bytes());
+        Digest::of(&[tool, b"\0", args].concat())
+    }
+
     /// Whether a yes lets something happen, rather than merely filling in fields.
     pub fn authorises(&self) -> bool {
         match &self.kind {

@@ -6,8 +6,9 @@
 use countersign_sdk::{PrincipalId, SessionId, ToolPath};
 use serde::{Deserialize, Serialize};
 
+use crate::canonical::Canonical;
 use crate::digest::Fingerprint;
-use crate::ids::{ElicitationId, GrantId, TokenId};
+use crate::ids::{ElicitationId, GrantId, TokenId, UserId};
 use crate::time::Timestamp;
 
 /// A remembered approval.
@@ -20,6 +21,9 @@ pub struct Grant {
     pub session: SessionId,
     /// The tools it covers, each as it was when the grant was given.
     pub tools: Vec<GrantedTool>,
+    /// The only arguments it covers; any where nothing is said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub args: Option<Canonical>,
     /// The pattern the tools were found by, where one was given; kept for people to read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pattern: Option<String>,
@@ -51,17 +55,24 @@ pub struct GrantedTool {
 }
 
 impl Grant {
-    /// Whether it covers a call of this tool, as it is now, in this session.
+    /// Whether it covers a call of this tool, as it is now, with these arguments, in this session.
     pub fn covers(
         &self,
         session: &SessionId,
         path: &ToolPath,
         fingerprint: Fingerprint,
+        args: &Canonical,
         now: Timestamp,
     ) -> bool {
         self.session == *session
             && self.is_live(now)
+            && self.args.as_ref().is_none_or(|only| only == args)
             && self.tools.iter().any(|t| t.path == *path && t.fingerprint == fingerprint)
+    }
+
+    /// The user who gave it; none in a program that embeds the gateway without users.
+    pub fn user(&self) -> Option<UserId> {
+        self.by.as_str().parse().ok()
     }
 
     /// Whether it has uses and time left.
@@ -93,6 +104,7 @@ mod tests {
             id: GrantId::from_random([1; 16]),
             session: SessionId::parse("ses_1").unwrap(),
             tools: vec![GrantedTool { path: ToolPath::parse("a.b").unwrap(), fingerprint: print(1) }],
+            args: None,
             pattern: None,
             by: PrincipalId::parse("ann").unwrap(),
             token: None,
@@ -103,16 +115,29 @@ mod tests {
         }
     }
 
+    fn args(n: u64) -> Canonical {
+        Canonical::of(&serde_json::json!({ "n": n })).unwrap()
+    }
+
     #[test]
-    fn it_covers_only_its_session_its_tool_its_fingerprint_and_its_time() {
+    fn it_covers_only_its_session_its_tool_its_fingerprint_its_arguments_and_its_time() {
         let (ses, path, now) =
             (SessionId::parse("ses_1").unwrap(), ToolPath::parse("a.b").unwrap(), Timestamp::from_millis(99));
         let g = grant();
-        assert!(g.covers(&ses, &path, print(1), now));
-        assert!(!g.covers(&SessionId::parse("ses_2").unwrap(), &path, print(1), now));
-        assert!(!g.covers(&ses, &ToolPath::parse("a.c").unwrap(), print(1), now));
-        assert!(!g.covers(&ses, &path, print(2), now), "a changed tool is another tool (R14)");
-        assert!(!g.covers(&ses, &path, print(1), Timestamp::from_millis(100)), "expiry is exclusive");
+        assert!(g.covers(&ses, &path, print(1), &args(1), now));
+        assert!(!g.covers(&SessionId::parse("ses_2").unwrap(), &path, print(1), &args(1), now));
+        assert!(!g.covers(&ses, &ToolPath::parse("a.c").unwrap(), print(1), &args(1), now));
+        assert!(!g.covers(&ses, &path, print(2), &args(1), now), "a changed tool is another tool (R14)");
+        assert!(
+            !g.covers(&ses, &path, print(1), &args(1), Timestamp::from_millis(100)),
+            "expiry is exclusive"
+        );
+        let narrow = Grant { args: Some(args(1)), ..g };
+        assert!(narrow.covers(&ses, &path, print(1), &args(1), now));
+        assert!(
+            !narrow.covers(&ses, &path, print(1), &args(2), now),
+            "other arguments than those that were approved"
+        );
     }
 
     #[test]

@@ -90,6 +90,17 @@ id!(
     "tok_"
 );
 
+id!(
+    /// Names a user: a person, whatever credential they use.
+    UserId,
+    "usr_"
+);
+id!(
+    /// Names one login to the console.
+    LoginId,
+    "log_"
+);
+
 /// The number of a call inside its execution, in issue order, from 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]

@@ -9,6 +9,7 @@ use std::time::Duration;
 use countersign_core::bounds;
 use countersign_core::canonical::Canonical;
 use countersign_core::digest::Binding;
+use countersign_core::elicitation::Proof;
 use countersign_core::event::{CallIssued, CallOutcome, EventBody, Failure, Kind, Started};
 use countersign_core::execution::Next;
 use countersign_core::ids::{CallNo, ExecutionId, TokenId};
@@ -50,11 +51,15 @@ pub struct Caller {
     pub principal: Principal,
     /// With which token; none for a program that embeds the gateway.
     pub token: Option<TokenId>,
+    /// How the gateway knows them; none where a program that embeds the gateway vouches for them.
+    pub proof: Option<Proof>,
+    /// Whether a person declared that the prompts of this caller's client reach a person.
+    pub attended: bool,
 }
 
 impl From<Principal> for Caller {
     fn from(principal: Principal) -> Self {
-        Self { principal, token: None }
+        Self { principal, token: None, proof: None, attended: false }
     }
 }
 

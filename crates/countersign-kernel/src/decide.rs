@@ -8,7 +8,8 @@ use std::sync::Arc;
 
 use countersign_core::bounds;
 use countersign_core::canonical::Canonical;
-use countersign_core::elicitation::{Decider, Decision, Elicitation, may_remember};
+use countersign_core::digest::Digest;
+use countersign_core::elicitation::{Decider, Decision, Elicitation, Proof, may_remember};
 use countersign_core::event::EventBody;
 use countersign_core::execution::{Asked, Call, Next};
 use countersign_core::grant::{Grant, GrantedTool};
@@ -24,7 +25,7 @@ use crate::error::{DecideError, GatewayError};
 use crate::journal::Beside;
 use crate::kernel::Kernel;
 use crate::live::{Guard, Live, State};
-use crate::ports::{GrantWrite, Requirement, StoreError};
+use crate::ports::{GrantWrite, UserMay};
 
 /// A decision on its way.
 #[derive(Debug, Clone)]
@@ -41,13 +42,55 @@ pub struct Decide {
     pub comment: Option<String>,
 }
 
-/// What is decided: an elicitation, or the only open one of an execution.
+/// What is decided. Whoever approves must have seen it: an elicitation never changes, so its id names what was shown; an
+/// execution's id names different questions over time, and approves by itself only where there was never more than one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Target {
     /// This one.
     Elicitation(ElicitationId),
+    /// This one, which was shown with this digest.
+    Shown(ElicitationId, Digest),
     /// The only one that this execution waits for.
     Execution(ExecutionId),
+    /// The one of this execution that was shown with this digest.
+    ShownBy(ExecutionId, Digest),
+}
+
+/// What an approval covers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Coverage {
+    /// This call.
+    Call,
+    /// Calls of this tool in the session, until the remembered approval ends.
+    Session {
+        /// With which arguments.
+        args: CoveredArgs,
+        /// How many calls after this one; without bound where nothing is said.
+        uses: Option<u32>,
+    },
+}
+
+/// The arguments that a remembered approval covers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CoveredArgs {
+    /// Any.
+    Any,
+    /// Those that were approved, and no others.
+    Same,
+}
+
+impl Coverage {
+    /// Any call of the tool in the session.
+    pub const SESSION: Self = Self::Session { args: CoveredArgs::Any, uses: None };
+}
+
+impl From<Remember> for Coverage {
+    fn from(remember: Remember) -> Self {
+        match remember {
+            Remember::Call => Self::Call,
+            Remember::Session => Self::SESSION,
+        }
+    }
 }
 
 /// What a person says.
@@ -55,8 +98,8 @@ pub enum Target {
 pub enum Answer {
     /// Yes.
     Approve {
-        /// How long it counts; what the question says where nothing is said.
-        remember: Option<Remember>,
+        /// What it covers; what the question says where nothing is said.
+        covers: Option<Coverage>,
         /// The fields of a form.
         data: Option<Value>,
     },
@@ -90,7 +133,7 @@ impl Kernel {
         }
         let (execution, target) = self.locate(request.target).await?;
         let (live, state) = self.find(execution).await?.ok_or(DecideError::NotFound)?;
-        let id = match target.map_or_else(|| only_open(&state), Ok) {
+        let id = match target.map_or_else(|| only_open(&state, &request), Ok) {
             Ok(id) => id,
             Err(error) => {
                 self.release(&live, state);
@@ -116,8 +159,8 @@ impl Kernel {
 
     async fn locate(&self, target: Target) -> Result<(ExecutionId, Option<ElicitationId>), DecideError> {
         match target {
-            Target::Execution(execution) => Ok((execution, None)),
-            Target::Elicitation(id) => match self.registry.asker(id) {
+            Target::Execution(execution) | Target::ShownBy(execution, _) => Ok((execution, None)),
+            Target::Elicitation(id) | Target::Shown(id, _) => match self.registry.asker(id) {
                 Some(execution) => Ok((execution, Some(id))),
                 None => {
                     let row = self.store.elicitation(id).await?.ok_or(DecideError::NotFound)?;
@@ -146,6 +189,11 @@ impl Kernel {
         request: &Decide,
     ) -> Result<Receipt, DecideError> {
         let asked = state.execution.find(id).cloned().ok_or(DecideError::NotFound)?;
+        if let Target::Shown(_, digest) | Target::ShownBy(_, digest) = request.target
+            && digest != asked.elicitation.digest
+        {
+            return Err(DecideError::NotWhatWasShown(vec![id]));
+        }
         let now = self.now_for(state);
         let decision = decision(&asked.elicitation, request, now)?;
         let execution = state.execution.id();
@@ -164,12 +212,14 @@ impl Kernel {
         }
         let grant = self.grant_for(state, &asked, request, now)?;
         let mut beside = Beside::default();
-        beside.require.extend(request.by.token.map(Requirement::TokenLive));
+        beside.require.extend(request.by.authority(UserMay::Decide, now));
         let session = state.execution.session().clone();
         beside.grants.extend(grant.clone().map(GrantWrite::Give));
         let body = EventBody::Decided { elicitation: id, decision: decision.clone() };
         match self.record(state, vec![body], beside).await {
-            Err(GatewayError::Store(StoreError::TokenRevoked(_))) => return Err(DecideError::NotAllowed),
+            Err(GatewayError::Store(refusal)) if refusal.is_lost_authority() => {
+                return Err(DecideError::NotAllowed);
+            }
             recorded => recorded?,
         }
         if let Some(grant) = grant {
@@ -261,18 +311,22 @@ impl Kernel {
         request: &Decide,
         now: Timestamp,
     ) -> Result<Option<Grant>, DecideError> {
-        let Answer::Approve { remember, .. } = &request.answer else { return Ok(None) };
+        let Answer::Approve { covers, .. } = &request.answer else { return Ok(None) };
         let elicitation = &asked.elicitation;
         if elicitation.kind != AskKind::Approval {
             return Ok(None);
         }
-        let wanted = remember.unwrap_or(elicitation.remember);
-        if !may_remember(elicitation.remember, wanted) {
-            return Err(DecideError::RememberNotAllowed);
-        }
-        if wanted == Remember::Call {
-            return Ok(None);
-        }
+        let (args, uses) = match covers.unwrap_or_else(|| elicitation.remember.into()) {
+            Coverage::Call => return Ok(None),
+            Coverage::Session { .. } if !may_remember(elicitation.remember, Remember::Session) => {
+                return Err(DecideError::RememberNotAllowed);
+            }
+            // A prompt in a client shows one call, and a yes there is for that call.
+            Coverage::Session { .. } if matches!(request.by.proof, Some(Proof::AttendedClient { .. })) => {
+                return Err(DecideError::RememberNotAllowed);
+            }
+            Coverage::Session { args, uses } => (args, uses),
+        };
         let Some(tool) = granted_tool(state.execution.call(elicitation.call), elicitation) else {
             return Ok(None);
         };
@@ -280,13 +334,14 @@ impl Kernel {
             id: GrantId::from_random(self.random()?),
             session: state.execution.session().clone(),
             tools: vec![tool],
+            args: (args == CoveredArgs::Same).then(|| elicitation.args.clone()),
             pattern: None,
             by: request.by.principal.id.clone(),
             token: request.by.token,
             elicitation: Some(elicitation.id),
             given_at: now,
             expires_at: Some(now.after(self.settings.remember_for)),
-            uses_left: None,
+            uses_left: uses,
         }))
     }
 
@@ -317,6 +372,7 @@ pub(crate) fn withdrawal(elicitation: ElicitationId, reason: &str, at: Timestamp
         outcome: Outcome::Cancelled,
         by,
         channel: "gateway".into(),
+        proof: None,
         at,
         comment: None,
         data: None,
@@ -329,6 +385,7 @@ fn expired(elicitation: ElicitationId, at: Timestamp) -> EventBody {
         outcome: Outcome::Expired,
         by: Decider::Clock,
         channel: "clock".into(),
+        proof: None,
         at,
         comment: None,
         data: None,
@@ -360,13 +417,30 @@ fn answer(state: &mut State, id: ElicitationId) {
     }
 }
 
-fn only_open(state: &State) -> Result<ElicitationId, DecideError> {
+/// The question that an execution's id stands for.
+fn only_open(state: &State, request: &Decide) -> Result<ElicitationId, DecideError> {
+    let asked = state.execution.asked();
+    if let Target::ShownBy(_, digest) = request.target {
+        let shown = |e: &&Elicitation| e.digest == digest;
+        let open = state.execution.open().find(shown).map(|e| e.id);
+        let decided = || asked.iter().map(|a| &a.elicitation).rfind(shown).map(|e| e.id);
+        let pending = || DecideError::NotWhatWasShown(state.execution.open().map(|e| e.id).collect());
+        return open.or_else(decided).ok_or_else(pending);
+    }
     let open: Vec<ElicitationId> = state.execution.open().map(|e| e.id).collect();
     match open[..] {
-        [] => state.execution.asked().last().map(|a| a.elicitation.id).ok_or(DecideError::NotFound),
+        [] => asked.last().map(|a| a.elicitation.id).ok_or(DecideError::NotFound),
+        [_] if approves_unseen(request) && asked.len() > 1 => Err(DecideError::NotWhatWasShown(open)),
         [only] => Ok(only),
         _ => Err(DecideError::Ambiguous(open)),
     }
+}
+
+/// Whether a credential approves without saying what it was shown. A program that embeds the gateway knows what it
+/// approves, and where the operator lets agents decide, nobody looks in any case.
+fn approves_unseen(request: &Decide) -> bool {
+    let looks = !matches!(request.by.proof, None | Some(Proof::AgentSetting));
+    looks && matches!(request.answer, Answer::Approve { .. })
 }
 
 fn decision(elicitation: &Elicitation, request: &Decide, at: Timestamp) -> Result<Decision, DecideError> {
@@ -377,7 +451,7 @@ fn decision(elicitation: &Elicitation, request: &Decide, at: Timestamp) -> Resul
     };
     let by = Decider::Person { principal: request.by.principal.id.clone(), token: request.by.token };
     let (channel, comment) = (request.channel.clone(), request.comment.clone());
-    Ok(Decision { outcome, by, channel, at, comment, data })
+    Ok(Decision { outcome, by, channel, proof: request.by.proof, at, comment, data })
 }
 
 fn checked_data(elicitation: &Elicitation, data: Option<&Value>) -> Result<Option<Canonical>, DecideError> {

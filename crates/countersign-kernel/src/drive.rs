@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use countersign_core::canonical::Verbatim;
 use countersign_core::digest::{Digest, Fingerprint};
-use countersign_core::elicitation::{Elicitation, Origin};
+use countersign_core::elicitation::{Decision, Elicitation, Origin};
 use countersign_core::event::{CallOutcome, EventBody, Failure, Kind, StartedBy};
 use countersign_core::execution::{Call, End, Next, Recovery};
 use countersign_core::ids::{CallNo, ElicitationId};
@@ -18,10 +18,12 @@ use countersign_sdk::{AskKind, Remember};
 use crate::backoff::Backoff;
 use crate::catalog::CatalogTool;
 use crate::error::GatewayError;
+use crate::grants::Covered;
+use crate::identities::user_in;
 use crate::journal::Beside;
 use crate::kernel::Kernel;
 use crate::live::{Guard, Live, State};
-use crate::ports::{GrantWrite, Requirement, StoreError};
+use crate::ports::{GrantWrite, Requirement, StoreError, UserMay};
 use crate::settings::People;
 
 /// How a driver comes to an execution.
@@ -200,7 +202,7 @@ impl Kernel {
         let destructive = state.execution.call(no).is_some_and(|c| c.effects.destructive);
         // A caller's key must be taken before anything runs under it.
         if destructive || (state.execution.idempotency_key().is_some() && !state.is_stored()) {
-            let beside = Beside { require: self.tokens_live(state, None), ..Beside::default() };
+            let beside = Beside { require: self.authority_to_start(state, None), ..Beside::default() };
             return self.record(state, vec![started], beside).await;
         }
         self.note(state, vec![started])
@@ -217,12 +219,12 @@ impl Kernel {
         let session = state.execution.session().clone();
         while remember == Remember::Session
             && let Some(grant) =
-                self.grants.covering(&*self.store, &session, &call.path, call.fingerprint, self.now()).await?
+                self.grants.covering(&*self.store, &session, Covered::of(&call), self.now()).await?
         {
             let started = EventBody::CallStarted { call: no, by: StartedBy::Grant { id: grant } };
             let now = self.now();
             let beside = Beside {
-                require: self.tokens_live(state, None),
+                require: self.authority_to_start(state, None),
                 grants: vec![GrantWrite::Use { id: grant, now }],
                 ..Beside::default()
             };
@@ -303,19 +305,15 @@ impl Kernel {
                     events.push(EventBody::CallSettled { call: no, outcome: outcome.clone() });
                     events.push(EventBody::finished(outcome));
                 }
-                let beside = Beside { require: self.tokens_live(state, Some(no)), ..Beside::default() };
+                let decision = decision_on(state, no);
+                let require = self.authority_to_start(state, decision.as_ref());
+                let beside = Beside { require, ..Beside::default() };
                 match self.record(state, events, beside).await {
-                    Err(GatewayError::Store(StoreError::TokenRevoked(token))) => {
+                    Err(GatewayError::Store(refusal)) if refusal.is_lost_authority() => {
                         let journal = self.store.journal(state.execution.id()).await?;
                         state.reload(&journal)?;
-                        let message =
-                            format!("The credential {token} was revoked before the call could start.");
-                        self.settle_now(
-                            state,
-                            no,
-                            CallOutcome::Failed(Failure::new("token_revoked", message)),
-                        )
-                        .await?;
+                        let failure = lost_authority(&refusal);
+                        self.settle_now(state, no, CallOutcome::Failed(failure)).await?;
                     }
                     done => done?,
                 }
@@ -335,14 +333,16 @@ impl Kernel {
         state.execution.kind() == Kind::Gate && asked.is_some_and(|a| self.now() < a.elicitation.expires_at)
     }
 
-    /// Authority is checked again at the start: the requester's token, and the decider's.
-    pub(crate) fn tokens_live(&self, state: &State, decided: Option<CallNo>) -> Vec<Requirement> {
-        let decider = decided.and_then(|no| {
-            let asked = state.execution.asked().iter().rfind(|a| a.elicitation.call == no)?;
-            asked.decision()?.token()
-        });
-        let tokens = state.execution.token().into_iter().chain(decider);
-        tokens.map(Requirement::TokenLive).collect()
+    /// Authority is checked again at every start: the requester's, and the decider's.
+    pub(crate) fn authority_to_start(&self, state: &State, decision: Option<&Decision>) -> Vec<Requirement> {
+        let now = self.now_for(state);
+        let tokens = state.execution.token().into_iter().chain(decision.and_then(Decision::token));
+        let mut all: Vec<_> = tokens.map(|id| Requirement::TokenLive { id, now }).collect();
+        let requester = user_in(&state.execution.requester().id);
+        all.extend(requester.map(|id| Requirement::User { id, may: UserMay::Act }));
+        let decider = decision.and_then(Decision::user);
+        all.extend(decider.map(|id| Requirement::User { id, may: UserMay::Decide }));
+        all
     }
 
     pub(crate) fn room_to_ask(&self, state: &State) -> Vec<Requirement> {
@@ -439,4 +439,25 @@ fn would_start(state: &State, entry: Entry) -> bool {
 pub(crate) fn denied(verdict: &Verdict) -> Failure {
     let why = verdict.reason.as_deref().map(|reason| format!(" {reason}")).unwrap_or_default();
     Failure::new("denied", format!("Policy denied the call: {}.{why}", verdict.source))
+}
+
+/// The last decision on a call, if there is one.
+fn decision_on(state: &State, no: CallNo) -> Option<Decision> {
+    let asked = state.execution.asked().iter().rfind(|a| a.elicitation.call == no)?;
+    asked.decision().cloned()
+}
+
+/// What the caller reads where somebody that a start relies on no longer counts.
+pub(crate) fn lost_authority(refusal: &StoreError) -> Failure {
+    match refusal {
+        StoreError::UserInactive(user) => Failure::new(
+            "user_inactive",
+            format!("The user {user} was disabled or may no longer do this, so the call did not start."),
+        ),
+        StoreError::TokenRevoked(token) => Failure::new(
+            "token_revoked",
+            format!("The credential {token} was revoked or expired before the call could start."),
+        ),
+        _ => Failure::new("login_ended", "The login ended before the call could start."),
+    }
 }

@@ -13,14 +13,15 @@ use countersign_core::event::{CallIssued, CallOutcome, Failure, Kind, Started};
 use countersign_core::execution::Next;
 use countersign_core::ids::{CallNo, ElicitationId, ExecutionId};
 use countersign_core::policy::{Effect, PathPattern, Subject, Verdict};
-use countersign_sdk::{Remember, SessionId};
+use countersign_sdk::SessionId;
 use serde_json::Value;
 
 use crate::accept::Caller;
 use crate::catalog::CatalogTool;
-use crate::decide::{Answer, Decide, Target};
+use crate::decide::{Answer, Coverage, Decide, Target};
 use crate::drive::{GateQuestion, denied};
 use crate::error::{DecideError, GatewayError};
+use crate::grants::NewGrant;
 use crate::kernel::Kernel;
 use crate::live::{Guard, State};
 use crate::ports::{ElicitationFilter, Page};
@@ -101,7 +102,7 @@ impl ElicitationEngine {
     pub async fn resolve(&self, id: &str, approved: bool, data: Option<Value>) -> bool {
         let Some(target) = target(id) else { return false };
         let answer =
-            if approved { Answer::Approve { remember: Some(Remember::Call), data } } else { Answer::Deny };
+            if approved { Answer::Approve { covers: Some(Coverage::Call), data } } else { Answer::Deny };
         let by = self.decider.clone();
         let decided =
             self.kernel.decide(Decide { target, by, channel: "engine".into(), answer, comment: None }).await;
@@ -148,7 +149,7 @@ impl ElicitationEngine {
     /// Lets future calls of this path through without a pause, in this session.
     pub async fn add_session_approval(&self, path: &str) -> Result<(), DecideError> {
         let exact = PathPattern::parse(path).map_err(|_| DecideError::NotFound)?;
-        self.kernel.give_grant(&self.decider, &self.session, &exact, None, None).await?;
+        self.kernel.give_grant(&self.decider, NewGrant::new(self.session.clone(), exact)).await?;
         self.kernel.grants.of(&*self.kernel.store, &self.session).await?;
         Ok(())
     }
@@ -156,14 +157,11 @@ impl ElicitationEngine {
     /// Whether this path is approved for the session.
     pub async fn is_session_approved(&self, path: &str) -> bool {
         let Some(tool) = self.kernel.catalog.get(path) else { return false };
-        let covering = self.kernel.grants.covering(
-            &*self.kernel.store,
-            &self.session,
-            tool.path(),
-            tool.fingerprint(),
-            self.kernel.now(),
-        );
-        matches!(covering.await, Ok(Some(_)))
+        if self.kernel.grants.of(&*self.kernel.store, &self.session).await.is_err() {
+            return false;
+        }
+        let now = self.kernel.now();
+        self.kernel.grants.covers_freely(&self.session, tool.path(), tool.fingerprint(), now)
     }
 
     /// Forgets all session approvals.

@@ -35,6 +35,8 @@ impl GatewayError {
             Self::Store(StoreError::TooManyPending { .. }) => "too_many_pending",
             Self::Store(StoreError::BadCursor) => "bad_cursor",
             Self::Store(StoreError::TokenRevoked(_)) => "token_revoked",
+            Self::Store(StoreError::UserInactive(_)) => "user_inactive",
+            Self::Store(StoreError::LoginEnded(_)) => "login_ended",
             Self::Store(_) | Self::NoEntropy | Self::Sandbox(_) | Self::Closed => "unavailable",
             Self::Journal(ApplyError::Full) => "journal_full",
             Self::Journal(_) => "internal",
@@ -116,6 +118,11 @@ pub enum DecideError {
     /// The execution has several open elicitations.
     #[error("the execution waits for {} decisions; name one of them", .0.len())]
     Ambiguous(Vec<ElicitationId>),
+    /// What is pending is not what the decider says they were shown, or they do not say it.
+    #[error(
+        "this is not the question you were shown; read what is pending and name its elicitationId or digest"
+    )]
+    NotWhatWasShown(Vec<ElicitationId>),
     /// Somebody else was faster.
     #[error("it was decided already: {:?}", .0.outcome)]
     Decided(Box<Decision>),
@@ -151,6 +158,7 @@ impl DecideError {
         match self {
             Self::NotFound => "not_found",
             Self::Ambiguous(_) => "several_pending",
+            Self::NotWhatWasShown(_) => "not_what_was_shown",
             Self::Decided(_) => "already_decided",
             Self::Expired => "expired",
             Self::Void(_) => "approval_void",

@@ -7,8 +7,8 @@ use countersign_core::audit::AuditRecord;
 use countersign_core::event::{Event, Settlement};
 use countersign_core::execution::Status;
 use countersign_core::grant::Grant;
-use countersign_core::ids::{CallNo, ElicitationId, ExecutionId, GrantId, TokenId};
-use countersign_core::policy::{Explanation, PathPattern, Policy, Subject};
+use countersign_core::ids::{CallNo, ElicitationId, ExecutionId, GrantId, LoginId, TokenId, UserId};
+use countersign_core::policy::{Explanation, Policy, Subject};
 use countersign_core::time::Timestamp;
 use countersign_sdk::{Plugin, PluginError, PrincipalId, Role, SessionId};
 use serde_json::Value;
@@ -23,18 +23,20 @@ use crate::engine::ElicitationEngine;
 use crate::error::{CallError, CancelError, DecideError, GatewayError, SettleError};
 use crate::events::GatewayEvent;
 use crate::expiry;
+use crate::grants::NewGrant;
 use crate::hooks::{Hooks, PostHook, PreHook};
 use crate::kernel::{Doors, Kernel, OnPause};
 use crate::ports::{
     Clock, Credentials, ElicitationFilter, ElicitationRow, Entropy, EnvCredentials, ExecutionFilter,
-    ExecutionRow, Listing, Page, ScriptHost, SessionSummary, Standing, Store, SystemClock, SystemEntropy,
-    TokenRow,
+    ExecutionRow, Listing, LoginRow, Page, ScriptHost, SessionRow, SessionSummary, Standing, Store,
+    SystemClock, SystemEntropy, TokenRow, UserRow,
 };
 use crate::result::{ExecutionResult, Pending};
 use crate::script::RunRequest;
 use crate::sessions::SessionError;
 use crate::settings::Settings;
-use crate::tokens::{Minted, TokenError};
+use crate::tokens::{Minted, NewToken, TokenError};
+use crate::users::{UserChange, UserError};
 
 /// The gateway. Cheap to clone; all clones are one.
 #[derive(Clone)]
@@ -193,7 +195,7 @@ impl GatewayBuilder {
             followers: Default::default(),
             grants: Default::default(),
             sessions: Default::default(),
-            tokens: Default::default(),
+            identities: Default::default(),
             alarm: Default::default(),
             closed: watch::Sender::new(Doors::Open),
         }))
@@ -397,6 +399,11 @@ impl Gateway {
         Ok(self.kernel.store.sessions(self.kernel.now(), page).await?)
     }
 
+    /// One session.
+    pub async fn session(&self, id: &SessionId) -> Result<Option<SessionRow>, GatewayError> {
+        Ok(self.kernel.store.session(id).await?)
+    }
+
     /// Whose a session is.
     pub async fn session_owner(&self, id: &SessionId) -> Result<Option<PrincipalId>, GatewayError> {
         self.kernel.sessions.owner(&*self.kernel.store, id).await
@@ -435,17 +442,9 @@ impl Gateway {
 
     /// Remembers an approval for the tools that a pattern finds now; until [`Settings::remember_for`] has passed where nothing
     /// else is said.
-    pub async fn give_grant(
-        &self,
-        by: &Caller,
-        session: &SessionId,
-        pattern: &PathPattern,
-        expires_at: Option<Timestamp>,
-        uses: Option<u32>,
-    ) -> Result<Grant, DecideError> {
-        let (kernel, by, session, pattern) =
-            (Arc::clone(&self.kernel), by.clone(), session.clone(), pattern.clone());
-        to_its_end(async move { kernel.give_grant(&by, &session, &pattern, expires_at, uses).await }).await
+    pub async fn give_grant(&self, by: &Caller, new: NewGrant) -> Result<Grant, DecideError> {
+        let (kernel, by) = (Arc::clone(&self.kernel), by.clone());
+        to_its_end(async move { kernel.give_grant(&by, new).await }).await
     }
 
     /// Forgets one remembered approval.
@@ -460,15 +459,10 @@ impl Gateway {
         to_its_end(async move { kernel.clear_grants(&by, &session).await }).await
     }
 
-    /// Makes a token for a new principal.
-    pub async fn create_token(
-        &self,
-        name: &str,
-        role: Role,
-        by: Option<&Caller>,
-    ) -> Result<Minted, TokenError> {
-        let (kernel, name, by) = (Arc::clone(&self.kernel), name.to_owned(), by.cloned());
-        to_its_end(async move { kernel.create_token(&name, role, by.as_ref()).await }).await
+    /// Makes a token.
+    pub async fn create_token(&self, new: NewToken, by: Option<&Caller>) -> Result<Minted, TokenError> {
+        let (kernel, by) = (Arc::clone(&self.kernel), by.cloned());
+        to_its_end(async move { kernel.create_token(new, by.as_ref()).await }).await
     }
 
     /// Revokes a token.
@@ -487,9 +481,74 @@ impl Gateway {
         self.kernel.authenticate(secret).await
     }
 
-    /// Who holds a token, by its id; nobody where it is unknown or revoked.
-    pub async fn holder(&self, id: TokenId) -> Result<Option<Caller>, GatewayError> {
-        self.kernel.holder(id).await
+    /// Whether a caller's credential still counts, for whoever has been streaming to them.
+    pub async fn still_counts(&self, caller: &Caller) -> Result<bool, GatewayError> {
+        self.kernel.still_counts(caller).await
+    }
+
+    /// Changes whenever a token is revoked, a login ends or a user changes: [`Gateway::still_counts`] may answer otherwise.
+    pub fn identity_changes(&self) -> watch::Receiver<u64> {
+        self.kernel.identities.watch()
+    }
+
+    /// All users, oldest first. The first one is the operator.
+    pub async fn users(&self) -> Result<Vec<UserRow>, GatewayError> {
+        Ok(self.kernel.store.users().await?)
+    }
+
+    /// The operator: the first user there is, made under this name if there is none.
+    pub async fn ensure_operator(&self, name: &str) -> Result<UserRow, UserError> {
+        let (kernel, name) = (Arc::clone(&self.kernel), name.to_owned());
+        to_its_end(async move { kernel.ensure_operator(&name).await }).await
+    }
+
+    /// Adds a user.
+    pub async fn create_user(
+        &self,
+        name: &str,
+        roles: Vec<Role>,
+        by: Option<&Caller>,
+    ) -> Result<UserRow, UserError> {
+        let (kernel, name, by) = (Arc::clone(&self.kernel), name.to_owned(), by.cloned());
+        to_its_end(async move { kernel.create_user(&name, roles, by.as_ref()).await }).await
+    }
+
+    /// Changes a user's roles, or disables or enables them.
+    pub async fn change_user(
+        &self,
+        id: UserId,
+        change: UserChange,
+        by: Option<&Caller>,
+    ) -> Result<UserRow, UserError> {
+        let (kernel, by) = (Arc::clone(&self.kernel), by.cloned());
+        to_its_end(async move { kernel.change_user(id, change, by.as_ref()).await }).await
+    }
+
+    /// Begins a login to the console; nothing where the user may not decide, or the token is not good.
+    pub async fn begin_login(
+        &self,
+        user: UserId,
+        token: Option<TokenId>,
+        life: Duration,
+    ) -> Result<Option<LoginRow>, GatewayError> {
+        let kernel = Arc::clone(&self.kernel);
+        to_its_end(async move { kernel.begin_login(user, token, life).await }).await
+    }
+
+    /// Ends a login, at once and for good.
+    pub async fn end_login(&self, id: LoginId, by: &Caller) -> Result<(), GatewayError> {
+        let (kernel, by) = (Arc::clone(&self.kernel), by.clone());
+        to_its_end(async move { kernel.end_login(id, &by).await }).await
+    }
+
+    /// Who is logged in; nobody where the login has ended or its user is disabled.
+    pub async fn login_caller(&self, id: LoginId) -> Result<Option<Caller>, GatewayError> {
+        self.kernel.login_caller(id).await
+    }
+
+    /// How the gateway behaves.
+    pub fn settings(&self) -> &Settings {
+        &self.kernel.settings
     }
 
     /// The moment, as this gateway's clock tells it.

@@ -5,7 +5,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
 use countersign_core::audit::AuditEntry;
+use countersign_core::canonical::Canonical;
 use countersign_core::digest::Fingerprint;
+use countersign_core::execution::Call;
 use countersign_core::grant::{Grant, GrantedTool};
 use countersign_core::ids::GrantId;
 use countersign_core::policy::PathPattern;
@@ -15,10 +17,50 @@ use countersign_sdk::{SessionId, ToolPath};
 use crate::accept::Caller;
 use crate::error::{DecideError, GatewayError};
 use crate::kernel::Kernel;
-use crate::ports::{GrantWrite, Requirement, Store, StoreError, Write};
+use crate::ports::{GrantWrite, Store, UserMay, Write};
 
 /// How many sessions' grants are kept; past this the cache starts anew.
 const MAX_SESSIONS: usize = 10_000;
+
+/// A call that a grant may cover: its tool as it is now, and its arguments.
+#[derive(Clone, Copy)]
+pub(crate) struct Covered<'a> {
+    pub(crate) path: &'a ToolPath,
+    pub(crate) fingerprint: Fingerprint,
+    pub(crate) args: &'a Canonical,
+}
+
+impl<'a> Covered<'a> {
+    pub(crate) fn of(call: &'a Call) -> Self {
+        Self { path: &call.path, fingerprint: call.fingerprint, args: &call.args }
+    }
+
+    fn is_covered_by(self, grant: &Grant, session: &SessionId, now: Timestamp) -> bool {
+        grant.covers(session, self.path, self.fingerprint, self.args, now)
+    }
+}
+
+/// What an approval given by hand covers.
+#[derive(Debug, Clone)]
+pub struct NewGrant {
+    /// The session.
+    pub session: SessionId,
+    /// The tools, by path or pattern.
+    pub pattern: PathPattern,
+    /// The only arguments; any where nothing is said.
+    pub args: Option<Canonical>,
+    /// Its end; after [`crate::Settings::remember_for`] where nothing is said.
+    pub expires_at: Option<Timestamp>,
+    /// For how many calls; without bound where nothing is said.
+    pub uses: Option<u32>,
+}
+
+impl NewGrant {
+    /// Any calls of these tools, for as long as any remembered approval counts.
+    pub fn new(session: SessionId, pattern: PathPattern) -> Self {
+        Self { session, pattern, args: None, expires_at: None, uses: None }
+    }
+}
 
 /// The grants of the sessions that were looked at.
 #[derive(Default)]
@@ -34,12 +76,11 @@ impl GrantCache {
         &self,
         store: &dyn Store,
         session: &SessionId,
-        path: &ToolPath,
-        fingerprint: Fingerprint,
+        call: Covered<'_>,
         now: Timestamp,
     ) -> Result<Option<GrantId>, GatewayError> {
         let grants = self.of(store, session).await?;
-        Ok(grants.iter().find(|grant| grant.covers(session, path, fingerprint, now)).map(|grant| grant.id))
+        Ok(grants.iter().find(|grant| call.is_covered_by(grant, session, now)).map(|grant| grant.id))
     }
 
     /// Whether an unbounded grant covers a call, as far as memory knows: no store is asked.
@@ -52,7 +93,11 @@ impl GrantCache {
     ) -> bool {
         let sessions = self.sessions.read().unwrap_or_else(PoisonError::into_inner);
         let Some(grants) = sessions.get(session) else { return false };
-        grants.iter().any(|grant| grant.uses_left.is_none() && grant.covers(session, path, fingerprint, now))
+        let covers_the_tool = |grant: &Grant| {
+            grant.is_live(now)
+                && grant.tools.iter().any(|tool| tool.path == *path && tool.fingerprint == fingerprint)
+        };
+        grants.iter().any(|grant| grant.uses_left.is_none() && grant.args.is_none() && covers_the_tool(grant))
     }
 
     pub(crate) async fn of(
@@ -111,17 +156,11 @@ async fn live_grants(store: &dyn Store, session: &SessionId) -> Result<Vec<Grant
 
 impl Kernel {
     /// Remembers an approval for tools that a person names, by path or pattern.
-    pub(crate) async fn give_grant(
-        &self,
-        by: &Caller,
-        session: &SessionId,
-        pattern: &PathPattern,
-        expires_at: Option<Timestamp>,
-        uses: Option<u32>,
-    ) -> Result<Grant, DecideError> {
+    pub(crate) async fn give_grant(&self, by: &Caller, new: NewGrant) -> Result<Grant, DecideError> {
         if !by.principal.may_decide() {
             return Err(DecideError::NotAllowed);
         }
+        let NewGrant { session, pattern, args, expires_at, uses } = new;
         let covered = self.catalog.iter().filter(|tool| pattern.matches(tool.path()));
         let tools: Vec<GrantedTool> = covered
             .map(|tool| GrantedTool { path: tool.path().clone(), fingerprint: tool.fingerprint() })
@@ -134,6 +173,7 @@ impl Kernel {
             id: GrantId::from_random(self.random()?),
             session: session.clone(),
             tools,
+            args,
             pattern: Some(pattern.as_str().to_owned()),
             by: by.principal.id.clone(),
             token: by.token,
@@ -150,7 +190,7 @@ impl Kernel {
             GrantWrite::Give(grant.clone()),
         )
         .await?;
-        self.grants.forget(session);
+        self.grants.forget(&session);
         Ok(grant)
     }
 
@@ -185,10 +225,10 @@ impl Kernel {
             return Err(DecideError::NotAllowed);
         }
         let audit = vec![AuditEntry::bare(self.now(), what, Some(by.principal.id.clone()), detail)];
-        let require = by.token.map(Requirement::TokenLive).into_iter().collect();
+        let require = by.authority(UserMay::Decide, self.now());
         let write = Write { require, grants: vec![change], audit, ..Write::default() };
         match self.store.commit(write).await {
-            Err(StoreError::TokenRevoked(_)) => Err(DecideError::NotAllowed),
+            Err(refusal) if refusal.is_lost_authority() => Err(DecideError::NotAllowed),
             done => Ok(done.map(|_| ())?),
         }
     }

@@ -192,6 +192,7 @@ fn execution_row(execution: &Execution, events: &[Event]) -> ExecutionRow {
         status: execution.status(),
         session: execution.session().clone(),
         requester: execution.requester().id.clone(),
+        owner: execution.requester().user().cloned(),
         tool: execution.calls().first().map(|call| call.path.clone()),
         key: execution.idempotency_key().map(ToOwned::to_owned),
         created_at: execution.started_at(),
@@ -205,6 +206,7 @@ fn elicitation_row(execution: &Execution, asked: &Asked) -> ElicitationRow {
         execution: execution.id(),
         session: execution.session().clone(),
         requester: execution.requester().id.clone(),
+        owner: execution.requester().user().cloned(),
         asked_at: asked.at,
         decision: asked.decision().cloned(),
     }

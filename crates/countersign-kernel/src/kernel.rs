@@ -17,12 +17,12 @@ use crate::expiry::Alarm;
 use crate::follow::Followers;
 use crate::grants::GrantCache;
 use crate::hooks::Hooks;
+use crate::identities::IdentityCache;
 use crate::live::{Guard, Live, Registry, State, Waiters};
 use crate::ports::{Clock, Credentials, Entropy, ScriptHost, Store};
 use crate::result::Pending;
 use crate::sessions::SessionCache;
 use crate::settings::Settings;
-use crate::tokens::TokenCache;
 
 pub(crate) type OnPause = Arc<dyn Fn(&Pending) + Send + Sync>;
 
@@ -53,7 +53,7 @@ pub(crate) struct Kernel {
     pub(crate) followers: Followers,
     pub(crate) grants: GrantCache,
     pub(crate) sessions: SessionCache,
-    pub(crate) tokens: TokenCache,
+    pub(crate) identities: IdentityCache,
     pub(crate) alarm: Arc<Alarm>,
     pub(crate) closed: watch::Sender<Doors>,
 }

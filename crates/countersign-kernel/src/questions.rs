@@ -15,6 +15,7 @@ use tokio::sync::oneshot;
 
 use crate::backoff::Backoff;
 use crate::error::GatewayError;
+use crate::grants::Covered;
 use crate::handler::{HandlerHost, unavailable};
 use crate::journal::Beside;
 use crate::live::{Guard, State};
@@ -216,8 +217,7 @@ impl HandlerHost {
         if decision.outcome != Outcome::Approved {
             return Vec::new();
         }
-        let tokens = state.execution.token().into_iter().chain(decision.token());
-        tokens.map(crate::ports::Requirement::TokenLive).collect()
+        self.kernel.authority_to_start(state, Some(decision))
     }
 
     fn elicitation(&self, call: &Call, request: &AskRequest, ordinal: u32) -> Result<Elicitation, ToolError> {
@@ -269,7 +269,8 @@ impl HandlerHost {
         }
         let Some(tool) = self.kernel.catalog.at(&elicitation.tool) else { return Ok(None) };
         let (store, session) = (&*self.kernel.store, state.execution.session());
-        self.kernel.grants.covering(store, session, tool.path(), tool.fingerprint(), self.kernel.now()).await
+        let covered = Covered { path: tool.path(), fingerprint: tool.fingerprint(), args: &elicitation.args };
+        self.kernel.grants.covering(store, session, covered, self.kernel.now()).await
     }
 
     async fn answer_by_grant(
@@ -283,6 +284,7 @@ impl HandlerHost {
             outcome: Outcome::Approved,
             by: Decider::Grant { id },
             channel: "grant".into(),
+            proof: None,
             at: now,
             comment: None,
             data: None,

@@ -9,7 +9,7 @@ use countersign_sdk::Remember;
 pub struct Settings {
     /// How long a question waits before its outcome is `expired`.
     pub expires: Duration,
-    /// How long an approval counts for tools that say nothing.
+    /// What an approval covers for tools and rules that say nothing.
     pub remember: Remember,
     /// How long a remembered approval counts at most: a session may outlive what its person had in mind.
     pub remember_for: Duration,
@@ -42,7 +42,7 @@ impl Default for Settings {
     fn default() -> Self {
         Self {
             expires: Duration::from_secs(24 * 60 * 60),
-            remember: Remember::Session,
+            remember: Remember::Call,
             remember_for: Duration::from_secs(12 * 60 * 60),
             park_after: Duration::from_secs(30),
             max_pending_per_session: 1_000,

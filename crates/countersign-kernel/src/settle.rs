@@ -12,7 +12,7 @@ use crate::error::SettleError;
 use crate::journal::Beside;
 use crate::kernel::Kernel;
 use crate::live::State;
-use crate::ports::Requirement;
+use crate::ports::UserMay;
 use crate::result::ExecutionResult;
 
 impl Kernel {
@@ -61,7 +61,7 @@ impl Kernel {
         let ended = ended.filter(|_| state.execution.kind() != Kind::Script);
         let mut events = vec![EventBody::DoubtSettled { call: no, settlement, by: by.principal.id.clone() }];
         events.extend(ended.map(EventBody::finished));
-        let require = by.token.map(Requirement::TokenLive).into_iter().collect();
+        let require = by.authority(UserMay::Decide, self.now_for(state));
         self.record(state, events, Beside { require, ..Beside::default() }).await?;
         Ok(())
     }

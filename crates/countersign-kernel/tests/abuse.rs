@@ -11,8 +11,8 @@ use countersign_core::ids::CallNo;
 use countersign_core::policy::PathPattern;
 use countersign_kernel::ports::{ElicitationFilter, Page};
 use countersign_kernel::{
-    Answer, CallRequest, Caller, DecideError, ExecutionResult, Gateway, Patience, People, SessionError,
-    SettleError, Target,
+    Answer, CallRequest, Caller, DecideError, ExecutionResult, Gateway, NewGrant, NewToken, Patience, People,
+    SessionError, SettleError, Target,
 };
 use countersign_sdk::{
     Approved, Ctx, ExposeSecret, Outcome, Plugin, Principal, PrincipalKind, Role, SessionId, Tool, ToolError,
@@ -138,7 +138,7 @@ fn a11_and_a12_no_agent_service_or_person_without_a_role_decides_by_any_way_ther
     });
     world.life(async |gateway| {
         let pattern = PathPattern::parse("lab.put").unwrap();
-        let grant = gateway.give_grant(&ann(), &session(), &pattern, None, None).await.unwrap();
+        let grant = gateway.give_grant(&ann(), NewGrant::new(session(), pattern.clone())).await.unwrap();
         let waiting = gateway.asks("lab.destroy", note()).await;
         let before = everything(&gateway).await;
         for by in never_decide() {
@@ -155,7 +155,7 @@ fn a11_and_a12_no_agent_service_or_person_without_a_role_decides_by_any_way_ther
                 assert!(matches!(refused, SettleError::NotAllowed), "{by:?}: {refused}");
             }
             assert!(matches!(
-                gateway.give_grant(&by, &session(), &pattern, None, None).await,
+                gateway.give_grant(&by, NewGrant::new(session(), pattern.clone())).await,
                 Err(DecideError::NotAllowed)
             ));
             assert!(matches!(gateway.revoke_grant(&by, grant.id).await, Err(DecideError::NotAllowed)));
@@ -190,11 +190,11 @@ async fn a12_who_has_no_role_cannot_call_either() {
 #[tokio::test(start_paused = true)]
 async fn a13_a_new_token_under_an_old_name_is_somebody_else() {
     let gateway = World::new(1).start().await;
-    let old = gateway.create_token("laptop", Role::Agent, None).await.unwrap();
+    let old = gateway.create_token(NewToken::new("laptop", Role::Agent), None).await.unwrap();
     let old_caller = gateway.authenticate(old.secret.expose_secret()).await.unwrap().unwrap();
     let session = gateway.open_session(&old_caller, "test", None).await.unwrap();
     gateway.revoke_token(old.row.id, None).await.unwrap();
-    let new = gateway.create_token("laptop", Role::Agent, None).await.unwrap();
+    let new = gateway.create_token(NewToken::new("laptop", Role::Agent), None).await.unwrap();
     let new_caller = gateway.authenticate(new.secret.expose_secret()).await.unwrap().unwrap();
     assert_ne!(old_caller.principal.id, new_caller.principal.id);
     let call =
@@ -303,7 +303,7 @@ fn a22_deciding_again_with_another_word_neither_runs_it_twice_nor_takes_it_back(
             for answer in [
                 Answer::Deny,
                 Answer::Cancel,
-                Answer::Approve { remember: None, data: Some(json!({ "x": 1 })) },
+                Answer::Approve { covers: None, data: Some(json!({ "x": 1 })) },
             ] {
                 assert!(matches!(gateway.ann_says(&waiting, answer).await, Err(DecideError::Decided(_))));
             }
@@ -345,7 +345,7 @@ async fn a28_ids_have_128_random_bits_and_a_session_is_its_owners_alone() {
             assert!(ids.insert(digits.to_owned()), "no two are alike");
         }
     }
-    let token = gateway.create_token("x", Role::Agent, None).await.unwrap();
+    let token = gateway.create_token(NewToken::new("x", Role::Agent), None).await.unwrap();
     assert_eq!(token.row.id.to_string().len(), "tok_".len() + 32);
     assert_eq!(token.secret.expose_secret().len(), "cs_".len() + 64, "256 bits");
     let stranger: Caller = Principal::agent("agent-2").unwrap().into();

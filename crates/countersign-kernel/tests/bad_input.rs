@@ -16,8 +16,8 @@ use countersign_core::policy::PathPattern;
 use countersign_core::visible::{Warning, visible};
 use countersign_kernel::ports::{ElicitationFilter, ExecutionFilter, Page};
 use countersign_kernel::{
-    Answer, CallError, CallRequest, DecideError, ExecutionResult, Gateway, Patience, SessionError, Target,
-    TokenError,
+    Answer, CallError, CallRequest, DecideError, ExecutionResult, Gateway, NewGrant, NewToken, Patience,
+    SessionError, Target, TokenError,
 };
 use countersign_sdk::{Approval, Ctx, Plugin, Role, SessionId, Tool, ToolError};
 use countersign_testkit::lab::{Done, What};
@@ -233,7 +233,7 @@ async fn sessions_that_are_unknown_or_somebody_elses_do_not_exist() {
         assert!(matches!(error, SessionError::BadClient), "{error}");
     }
     for name in ["", "a\nb", &"x".repeat(101)] {
-        let error = gateway.create_token(name, Role::Agent, None).await.err().unwrap();
+        let error = gateway.create_token(NewToken::new(name, Role::Agent), None).await.err().unwrap();
         assert!(matches!(error, TokenError::BadName), "{error}");
     }
 }
@@ -461,8 +461,9 @@ async fn a_grant_that_cannot_be_used_covers_nothing() {
     let gateway = World::new(1).start().await;
     let pattern = PathPattern::parse("lab.destroy").unwrap();
     let past = Some(countersign_core::time::Timestamp::from_millis(1));
-    gateway.give_grant(&ann(), &session(), &pattern, None, Some(0)).await.unwrap();
-    gateway.give_grant(&ann(), &session(), &pattern, past, None).await.unwrap();
+    let new = NewGrant::new(session(), pattern);
+    gateway.give_grant(&ann(), NewGrant { uses: Some(0), ..new.clone() }).await.unwrap();
+    gateway.give_grant(&ann(), NewGrant { expires_at: past, ..new }).await.unwrap();
     assert!(gateway.ask("lab.destroy", json!({ "what": "x" })).await.unwrap().paused().is_some());
 }
 

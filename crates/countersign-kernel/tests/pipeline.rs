@@ -12,7 +12,7 @@ use countersign_core::execution::Status;
 use countersign_kernel::ports::Store;
 use countersign_kernel::{
     Answer, CallError, ExecutionResult, Gateway, GatewayBuilder, GatewayEvent, GatewayEventKind, HookCall,
-    HookError, HookVerdict, People, PostHook, PreHook,
+    HookError, HookVerdict, NewGrant, NewToken, People, PostHook, PreHook,
 };
 use countersign_sdk::{Approved, Ctx, Plugin, Tool, ToolError};
 use countersign_testkit::lab::What;
@@ -348,10 +348,13 @@ async fn every_transition_has_one_audit_record_that_says_who_and_what() {
 async fn sessions_grants_and_tokens_are_audited_too() {
     let gateway = World::new(1).start().await;
     let pattern = countersign_core::policy::PathPattern::parse("lab.destroy").unwrap();
-    let grant = gateway.give_grant(&ann(), &session(), &pattern, None, None).await.unwrap();
+    let grant = gateway.give_grant(&ann(), NewGrant::new(session(), pattern.clone())).await.unwrap();
     gateway.revoke_grant(&ann(), grant.id).await.unwrap();
     gateway.clear_grants(&ann(), &session()).await.unwrap();
-    let token = gateway.create_token("laptop", countersign_sdk::Role::Approver, Some(&ann())).await.unwrap();
+    let token = gateway
+        .create_token(NewToken::new("laptop", countersign_sdk::Role::Approver), Some(&ann()))
+        .await
+        .unwrap();
     gateway.revoke_token(token.row.id, Some(&ann())).await.unwrap();
     let records = gateway.audit(0, 100).await.unwrap();
     audit::verify((0, Digest::ZERO), &records).unwrap();

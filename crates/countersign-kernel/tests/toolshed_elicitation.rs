@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use countersign_core::elicitation::Origin;
 use countersign_core::execution::Status;
-use countersign_kernel::{Answer, CallRequest, DecideError, ExecutionResult, Gateway, Target};
-use countersign_sdk::{AskKind, Outcome, Remember, SessionId};
+use countersign_kernel::{Answer, CallRequest, Coverage, DecideError, ExecutionResult, Gateway, Target};
+use countersign_sdk::{AskKind, Outcome, SessionId};
 use countersign_testkit::lab::{self, Keyring};
 use countersign_testkit::world::{InTests, World, agent, ann, bob, request, says, yes};
 use serde_json::{Value, json};
@@ -126,7 +126,7 @@ async fn the_response_has_the_seeds_shape() {
     let data = json!({ "note": "fine" });
     for (answer, approved, data) in [
         (yes(), true, None),
-        (Answer::Approve { remember: Some(Remember::Call), data: Some(data.clone()) }, true, Some(data)),
+        (Answer::Approve { covers: Some(Coverage::Call), data: Some(data.clone()) }, true, Some(data)),
         (Answer::Deny, false, None),
         (Answer::Cancel, false, None),
     ] {
@@ -243,7 +243,7 @@ async fn a_tool_that_says_call_is_asked_about_each_time_and_cannot_be_remembered
     assert!(gateway.approved("lab.destroy_each", note()).await.success());
     let second = gateway.ask("lab.destroy_each", note()).await.unwrap();
     assert!(second.paused().is_some());
-    let for_the_session = Answer::Approve { remember: Some(Remember::Session), data: None };
+    let for_the_session = Answer::Approve { covers: Some(Coverage::SESSION), data: None };
     let refused = gateway.ann_says(&second, for_the_session).await.unwrap_err();
     assert!(matches!(refused, DecideError::RememberNotAllowed), "{refused}");
     assert_eq!(gateway.open().await.len(), 1, "the question stays open");
@@ -254,7 +254,7 @@ async fn a_tool_that_says_call_is_asked_about_each_time_and_cannot_be_remembered
 async fn a_person_may_approve_the_one_call_of_a_tool_that_could_be_remembered() {
     let gateway = World::new(1).start().await;
     let waiting = gateway.ask("lab.destroy", note()).await.unwrap();
-    let only_this = Answer::Approve { remember: Some(Remember::Call), data: None };
+    let only_this = Answer::Approve { covers: Some(Coverage::Call), data: None };
     gateway.ann_says(&waiting, only_this).await.unwrap();
     assert!(gateway.end_of(&waiting).await.success());
     assert!(gateway.ask("lab.destroy", note()).await.unwrap().paused().is_some());

@@ -8,9 +8,10 @@ use std::time::Duration;
 use countersign_core::execution::Status;
 use countersign_core::ids::{ElicitationId, ExecutionId};
 use countersign_kernel::{
-    Answer, CatalogTool, DecideError, ElicitationEngine, GateError, Gateway, Passage, Pending, People, Target,
+    Answer, CatalogTool, Coverage, DecideError, ElicitationEngine, GateError, Gateway, NewToken, Passage,
+    Pending, People, Target,
 };
-use countersign_sdk::{Ctx, Remember, Role, SessionId, Tool, ToolError};
+use countersign_sdk::{Ctx, Role, SessionId, Tool, ToolError};
 use countersign_testkit::lab::What;
 use countersign_testkit::world::{InTests, World, agent, ann, bob, says, session};
 use serde_json::{Value, json};
@@ -253,7 +254,7 @@ async fn an_engine_that_speaks_for_an_agent_can_neither_resolve_nor_remember() {
 #[tokio::test(start_paused = true)]
 async fn a_session_approval_dies_with_the_token_it_was_given_with() {
     let gateway = World::new(1).start().await;
-    let minted = gateway.create_token("ann", Role::Approver, None).await.unwrap();
+    let minted = gateway.create_token(NewToken::new("ann", Role::Approver), None).await.unwrap();
     let token = minted.row.id;
     let ann = gateway
         .authenticate(countersign_sdk::ExposeSecret::expose_secret(&minted.secret))
@@ -375,7 +376,7 @@ fn an_answer_given_while_nobody_waits_is_kept_for_whoever_comes_back() {
         the_pending(&engine).await
     });
     world.life(async |gateway| {
-        let this_once = Answer::Approve { remember: Some(Remember::Call), data: None };
+        let this_once = Answer::Approve { covers: Some(Coverage::Call), data: None };
         gateway.decide(says(ann(), Target::Elicitation(asked.elicitation.id), this_once)).await.unwrap();
         tokio::time::sleep(Duration::from_secs(60)).await;
     });

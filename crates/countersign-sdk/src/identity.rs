@@ -31,8 +31,10 @@ pub enum PrincipalKind {
     User,
     /// A program driven by a model.
     Agent,
-    /// A program that acts for no particular person.
+    /// A program without a model, which acts for its owner.
     Service,
+    /// A program that runs tools for the gateway.
+    Worker,
 }
 
 /// What a principal may do.
@@ -47,6 +49,8 @@ pub enum Role {
     Admin,
     /// Calls tools that allow service accounts.
     Service,
+    /// Registers and runs tools; it neither calls nor decides.
+    Worker,
 }
 
 /// Who acts. Roles are facts of the moment; the id is what records keep.
@@ -54,10 +58,13 @@ pub enum Role {
 pub struct Principal {
     /// The immutable id.
     pub id: PrincipalId,
-    /// Person, agent or service.
+    /// Person, agent, service or worker.
     pub kind: PrincipalKind,
     /// What it may do. Empty means nothing.
     pub roles: Vec<Role>,
+    /// The user for whom an agent, service or worker acts. A user has none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub owner: Option<PrincipalId>,
 }
 
 impl Principal {
@@ -87,13 +94,28 @@ impl Principal {
             && self.roles.iter().any(|r| matches!(r, Role::Approver | Role::Admin))
     }
 
+    /// The same principal, acting for this user.
+    #[must_use]
+    pub fn owned_by(mut self, user: PrincipalId) -> Self {
+        self.owner = Some(user);
+        self
+    }
+
+    /// The user behind it: a user itself, else the owner.
+    pub fn user(&self) -> Option<&PrincipalId> {
+        match self.kind {
+            PrincipalKind::User => Some(&self.id),
+            PrincipalKind::Agent | PrincipalKind::Service | PrincipalKind::Worker => self.owner.as_ref(),
+        }
+    }
+
     /// Whether it may call tools at all.
     pub fn may_call(&self) -> bool {
         self.roles.iter().any(|r| matches!(r, Role::Agent | Role::Admin | Role::Service))
     }
 
     fn with(id: &str, kind: PrincipalKind, role: Role) -> Result<Self, IdError> {
-        Ok(Self { id: PrincipalId::parse(id)?, kind, roles: vec![role] })
+        Ok(Self { id: PrincipalId::parse(id)?, kind, roles: vec![role], owner: None })
     }
 }
 

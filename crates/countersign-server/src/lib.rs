@@ -29,7 +29,7 @@ mod trace;
 
 #[doc(hidden)]
 pub use access::routes;
-pub use links::Links;
+pub use links::{CONSOLE_HOST, Links};
 pub use options::{Limits, Options};
 pub use rest::openapi;
 pub use server::{Server, StartError};

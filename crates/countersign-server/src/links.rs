@@ -2,6 +2,11 @@
 
 use countersign_core::ids::ElicitationId;
 
+/// The name under which browsers on this machine reach the console. A cookie is sent to every port of a host, so the
+/// console has a host of its own: servers at `127.0.0.1` or `localhost` on other ports are not sent its cookie. Browsers resolve
+/// names below `localhost` to this machine themselves.
+pub const CONSOLE_HOST: &str = "countersign.localhost";
+
 /// The address people reach this server at.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Links {

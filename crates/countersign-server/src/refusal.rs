@@ -6,7 +6,7 @@ use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use countersign_kernel::ports::{ScriptFault, StoreError};
 use countersign_kernel::{
-    CallError, CancelError, DecideError, GatewayError, SessionError, SettleError, TokenError,
+    CallError, CancelError, DecideError, GatewayError, SessionError, SettleError, TokenError, UserError,
 };
 use countersign_sdk::Violation;
 use serde_json::{Map, Value, json};
@@ -83,7 +83,7 @@ impl From<GatewayError> for Refusal {
     fn from(error: GatewayError) -> Self {
         let status = match &error {
             GatewayError::Store(StoreError::BadCursor) => 400,
-            GatewayError::Store(StoreError::TokenRevoked(_)) => 403,
+            GatewayError::Store(store) if store.is_lost_authority() => 403,
             GatewayError::Store(StoreError::TooManyPending { .. }) => 429,
             GatewayError::Store(_)
             | GatewayError::NoEntropy
@@ -134,6 +134,7 @@ impl From<DecideError> for Refusal {
         match error {
             DecideError::Gateway(error) => error.into(),
             DecideError::NotFound | DecideError::ToolMissing(_) => Self::new(404, code, detail),
+            DecideError::NotWhatWasShown(open) => Self::new(409, code, detail).with("pending", json!(open)),
             DecideError::Ambiguous(open) => Self::new(409, code, detail).with("pending", json!(open)),
             DecideError::Decided(decision) => {
                 Self::new(409, code, detail).with("decision", json!(wire::Decision::from(&*decision)))
@@ -192,7 +193,20 @@ impl From<TokenError> for Refusal {
         let (code, detail) = (error.code(), error.to_string());
         match error {
             TokenError::Gateway(error) => error.into(),
-            TokenError::BadName => Self::new(422, code, detail),
+            _ => Self::new(422, code, detail),
+        }
+    }
+}
+
+impl From<UserError> for Refusal {
+    fn from(error: UserError) -> Self {
+        let (code, detail) = (error.code(), error.to_string());
+        match error {
+            UserError::Gateway(error) => error.into(),
+            UserError::NotFound => Self::new(404, code, detail),
+            UserError::NameTaken | UserError::LastAdmin => Self::new(409, code, detail),
+            UserError::BadName | UserError::BadRole => Self::new(422, code, detail),
+            UserError::TooMany => Self::new(429, code, detail),
         }
     }
 }

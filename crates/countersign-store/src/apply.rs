@@ -5,18 +5,20 @@
 //! writing itself refuses (an id that exists already, a grant used up by the same change), the writer starts the
 //! transaction again, with savepoints.
 //!
-//! Where several things refuse a change, the first of these is answered: a revoked token, a conflict, a taken key,
-//! too many pending, a grant that is gone.
+//! Where several things refuse a change, the first of these is answered: a token, user or login that no longer counts, a
+//! conflict, a taken key, too many pending, a grant that is gone.
 
 use countersign_core::audit::AuditRecord;
 use countersign_core::digest::Digest;
-use countersign_core::ids::{ElicitationId, ExecutionId, TokenId};
-use countersign_kernel::ports::{ExecutionRow, SessionRow, StoreError};
+use countersign_core::ids::{ElicitationId, ExecutionId, LoginId, TokenId, UserId};
+use countersign_kernel::ports::{ExecutionRow, SessionRow, StoreError, TokenRow, UserMay, UserRow};
 use rusqlite::{Connection, OptionalExtension as _, PrepFlags, Row, Statement, params};
 
 use crate::fault::Fault;
 use crate::rows::{self, Blob, Body, Stored as _, kind_text, millis, session_sum, status_letter};
-use crate::staged::{Staged, StagedElicitation, StagedGrant, StagedJournal, StagedToken};
+use crate::staged::{
+    Staged, StagedElicitation, StagedGrant, StagedJournal, StagedLogin, StagedToken, StagedUser,
+};
 
 /// The last audit record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -49,17 +51,31 @@ pub(crate) struct Place {
     session: String,
 }
 
-/// When a grant may be used at a moment: it has uses and time left, and its giver's token is not revoked.
-macro_rules! usable_grant {
+/// When a token `t` is good at a moment: neither revoked nor expired, and its user is not disabled.
+macro_rules! live_token {
     ($now:literal) => {
         concat!(
-            "(uses_left IS NULL OR uses_left > 0) AND (expires_at IS NULL OR expires_at > ",
+            "t.revoked_at IS NULL AND (t.expires_at IS NULL OR t.expires_at > ",
             $now,
-            ") AND (token IS NULL OR EXISTS (SELECT 1 FROM tokens t WHERE t.id = token AND t.revoked_at IS NULL))"
+            ") AND (t.owner IS NULL OR EXISTS (SELECT 1 FROM users u WHERE u.id = t.owner AND u.disabled_at IS NULL))"
         )
     };
 }
-pub(crate) use usable_grant;
+
+/// When a grant `g` may be used at a moment: it has uses and time left, and whoever gave it may still decide.
+macro_rules! usable_grant {
+    ($now:literal) => {
+        concat!(
+            "(g.uses_left IS NULL OR g.uses_left > 0) AND (g.expires_at IS NULL OR g.expires_at > ",
+            $now,
+            ") AND (g.token IS NULL OR EXISTS (SELECT 1 FROM tokens t WHERE t.id = g.token AND ",
+            crate::apply::live_token!($now),
+            ")) AND (g.user IS NULL OR EXISTS
+                (SELECT 1 FROM users u WHERE u.id = g.user AND u.disabled_at IS NULL AND u.may_decide))"
+        )
+    };
+}
+pub(crate) use {live_token, usable_grant};
 
 macro_rules! statements {
     ($($name:ident: $sql:expr,)*) => {
@@ -80,44 +96,57 @@ macro_rules! statements {
 statements! {
     find_execution: "SELECT version, no, status, session FROM executions WHERE id = ?1",
     find_key: "SELECT id FROM executions WHERE requester = ?1 AND key = ?2",
-    find_live_token: "SELECT 1 FROM tokens WHERE id = ?1 AND revoked_at IS NULL",
+    find_live_token: concat!("SELECT 1 FROM tokens t WHERE t.id = ?1 AND ", live_token!("?2")),
+    find_active_user: "SELECT may_decide FROM users WHERE id = ?1 AND disabled_at IS NULL",
+    find_live_login: concat!("SELECT 1 FROM logins l JOIN users u ON u.id = l.user
+        WHERE l.id = ?1 AND l.ended_at IS NULL AND l.expires_at > ?2 AND u.disabled_at IS NULL
+        AND (l.token IS NULL OR EXISTS (SELECT 1 FROM tokens t WHERE t.id = l.token AND ", live_token!("?2"), "))"),
     find_pending: "SELECT open FROM pending WHERE session = ?1",
-    find_usable_grant: concat!("SELECT 1 FROM grants WHERE id = ?1 AND ", usable_grant!("?2")),
+    find_usable_grant: concat!("SELECT 1 FROM grants g WHERE g.id = ?1 AND ", usable_grant!("?2")),
     insert_execution: "INSERT INTO executions
-        (id, version, kind, status, session, requester, tool, key, created_at, updated_at, sum)
-        VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)",
+        (id, version, kind, status, session, requester, tool, key, created_at, updated_at, sum, owner)
+        VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)",
     // Without a mention of the status, its index is not touched.
     advance_execution: "UPDATE executions SET version = ?2, tool = ?3, updated_at = ?4 WHERE no = ?1",
     move_execution: "UPDATE executions SET version = ?2, tool = ?3, updated_at = ?4, status = ?5 WHERE no = ?1",
     insert_event: "INSERT INTO journal (execution, seq, body, sum) VALUES (?1, ?2, ?3, ?4)",
-    insert_elicitation: "INSERT INTO elicitations (id, execution, asked_at, expires_at, digest, body, sum)
-        VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+    insert_elicitation: "INSERT INTO elicitations (id, execution, asked_at, expires_at, digest, body, sum, subject)
+        VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
     find_elicitation: "SELECT no, asked_at FROM elicitations WHERE id = ?1 AND execution = ?2",
     open_elicitation: "INSERT INTO open_elicitations (asked_at, id, no, expires_at) VALUES (?1, ?2, ?3, ?4)",
     close_elicitation: "DELETE FROM open_elicitations WHERE asked_at = ?1 AND id = ?2",
     insert_decision: "INSERT INTO decisions (elicitation, body, sum) VALUES (?1, ?2, ?3)",
     count_pending: "INSERT INTO pending (session, open) VALUES (?1, ?2)
         ON CONFLICT (session) DO UPDATE SET open = open + excluded.open",
-    give_grant: "INSERT INTO grants (id, session, token, expires_at, uses_left, body, sum)
-        VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+    give_grant: "INSERT INTO grants (id, session, token, expires_at, uses_left, body, sum, user)
+        VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
     use_grant: "UPDATE grants SET uses_left = uses_left - 1 WHERE id = ?1",
     revoke_grant: "DELETE FROM grants WHERE id = ?1",
     clear_grants: "DELETE FROM grants WHERE session = ?1",
     open_session: "INSERT INTO sessions (id, principal, client, opened_at, sum) VALUES (?1, ?2, ?3, ?4, ?5)
         ON CONFLICT (id) DO NOTHING",
-    create_token: "INSERT INTO tokens (id, hash, created_at, revoked_at, body, sum) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+    create_token: "INSERT INTO tokens (id, hash, created_at, revoked_at, body, sum, owner, expires_at)
+        VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
     revoke_token: "UPDATE tokens SET revoked_at = ?2 WHERE id = ?1 AND revoked_at IS NULL",
+    find_token: "SELECT body, sum, revoked_at, hash, owner, expires_at, last_used_at FROM tokens WHERE id = ?1",
+    adopt_token: "UPDATE tokens SET body = ?2, sum = ?3, owner = ?4 WHERE id = ?1",
+    use_token: "UPDATE tokens SET last_used_at = ?2 WHERE id = ?1",
+    find_user_by_name: "SELECT 1 FROM users WHERE name = ?1",
+    find_user: "SELECT body, sum, disabled_at, may_decide FROM users WHERE id = ?1",
+    create_user: "INSERT INTO users (id, name, created_at, may_decide, disabled_at, body, sum)
+        VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+    change_user: "UPDATE users SET may_decide = ?2, disabled_at = ?3, body = ?4, sum = ?5 WHERE id = ?1",
+    begin_login: "INSERT INTO logins (id, user, token, began_at, expires_at) VALUES (?1, ?2, ?3, ?4, ?5)",
+    forget_logins: "DELETE FROM logins WHERE expires_at <= ?1",
+    end_login: "UPDATE logins SET ended_at = ?2 WHERE id = ?1 AND ended_at IS NULL",
+    end_logins_of: "UPDATE logins SET ended_at = ?2 WHERE user = ?1 AND ended_at IS NULL",
     insert_audit: "INSERT INTO audit (seq, entry, prev, hash) VALUES (?1, ?2, ?3, ?4)",
 }
 
 impl Statements<'_> {
     /// Whether the change may happen, and where its execution is, if it exists already. Writes nothing.
     pub(crate) fn check(&mut self, staged: &Staged) -> Result<Option<Place>, Fault> {
-        for token in &staged.live_tokens {
-            if !self.find_live_token.exists([token])? {
-                return refuse(StoreError::TokenRevoked(TokenId::of_blob(*token)));
-            }
-        }
+        self.check_authority(staged)?;
         let place = staged.journal.as_ref().map(|journal| self.check_journal(journal)).transpose()?.flatten();
         for (session, bound) in &staged.pending_below {
             let open: Option<i64> = self.find_pending.query_row([session.as_str()], first).optional()?;
@@ -152,8 +181,14 @@ impl Statements<'_> {
             let (opened_at, sum) = (millis(*opened_at), session_sum(session));
             self.open_session.execute(params![id.as_str(), principal.as_str(), client, opened_at, sum])?;
         }
+        for user in &staged.users {
+            self.write_user(user)?;
+        }
         for token in &staged.tokens {
             self.write_token(token)?;
+        }
+        for login in &staged.logins {
+            self.write_login(login)?;
         }
         for entry in &staged.audit {
             let record = AuditRecord::chained(head.seq, head.hash, entry);
@@ -162,6 +197,28 @@ impl Statements<'_> {
             let AuditRecord { seq, entry, prev, hash } = &record;
             self.insert_audit.execute(params![integer(*seq), entry, prev.as_bytes(), hash.as_bytes()])?;
             *head = Head { seq: *seq, hash: *hash };
+        }
+        Ok(())
+    }
+
+    /// Whether everybody whom the change relies on still counts.
+    fn check_authority(&mut self, staged: &Staged) -> Result<(), Fault> {
+        for (token, now) in &staged.live_tokens {
+            if !self.find_live_token.exists(params![token, now])? {
+                return refuse(StoreError::TokenRevoked(TokenId::of_blob(*token)));
+            }
+        }
+        for (user, may) in &staged.users_who_may {
+            let decides: Option<bool> = self.find_active_user.query_row([user], first).optional()?;
+            let fits = decides.is_some_and(|decides| decides || *may == UserMay::Act);
+            if !fits {
+                return refuse(StoreError::UserInactive(UserId::of_blob(*user)));
+            }
+        }
+        for (login, now) in &staged.live_logins {
+            if !self.find_live_login.exists(params![login, now])? {
+                return refuse(StoreError::LoginEnded(LoginId::of_blob(*login)));
+            }
         }
         Ok(())
     }
@@ -237,6 +294,7 @@ impl Statements<'_> {
             millis(row.created_at),
             millis(row.updated_at),
             journal.sum,
+            row.owner.as_ref().map(|owner| owner.as_str()),
         ])?)
     }
 
@@ -254,8 +312,8 @@ impl Statements<'_> {
 
     /// How many more are open.
     fn insert_elicitation(&mut self, execution: i64, staged: &StagedElicitation) -> Result<i64, Fault> {
-        let StagedElicitation { id, asked_at, expires_at, digest, body, decision } = staged;
-        let row = params![id, execution, asked_at, expires_at, digest, body.text, body.sum];
+        let StagedElicitation { id, asked_at, expires_at, digest, subject, body, decision } = staged;
+        let row = params![id, execution, asked_at, expires_at, digest, body.text, body.sum, subject];
         let no = self.insert_elicitation.insert(row)?;
         if let Some(decision) = decision {
             self.insert_decision.execute(params![no, decision.text, decision.sum])?;
@@ -282,10 +340,10 @@ impl Statements<'_> {
 
     fn write_grant(&mut self, grant: &StagedGrant) -> Result<(), Fault> {
         match grant {
-            StagedGrant::Give { id, session, token, expires_at, uses_left, body } => {
-                let session = session.as_str();
-                self.give_grant
-                    .execute(params![id, session, token, expires_at, uses_left, body.text, body.sum])?;
+            StagedGrant::Give { id, session, token, user, expires_at, uses_left, body } => {
+                let (session, Body { text, sum }) = (session.as_str(), body);
+                let row = params![id, session, token, expires_at, uses_left, text, sum, user];
+                self.give_grant.execute(row)?;
             }
             StagedGrant::Use { blob, .. } => {
                 self.check_grant(grant)?;
@@ -303,11 +361,61 @@ impl Statements<'_> {
 
     fn write_token(&mut self, token: &StagedToken) -> Result<(), Fault> {
         match token {
-            StagedToken::Create { id, hash, created_at, revoked_at, body } => {
-                self.create_token.execute(params![id, hash, created_at, revoked_at, body.text, body.sum])?;
+            StagedToken::Create { id, hash, created_at, revoked_at, owner, expires_at, body } => {
+                let Body { text, sum } = body;
+                let row = params![id, hash, created_at, revoked_at, text, sum, owner, expires_at];
+                self.create_token.execute(row)?;
             }
             StagedToken::Revoke { id, at } => {
                 self.revoke_token.execute(params![id, at])?;
+            }
+            StagedToken::Adopt { id, principal, owner } => {
+                let mut found = self.find_token.query([id])?;
+                let Some(row) = found.next()? else { return Ok(()) };
+                let adopted = TokenRow { principal: principal.clone(), ..rows::token(row)? };
+                let body = Body::of(&adopted, 0).map_err(Fault::Refused)?;
+                self.adopt_token.execute(params![id, body.text, body.sum, owner])?;
+            }
+            StagedToken::Used { id, at } => {
+                self.use_token.execute(params![id, at])?;
+            }
+        }
+        Ok(())
+    }
+
+    fn write_user(&mut self, user: &StagedUser) -> Result<(), Fault> {
+        match user {
+            StagedUser::Create { id, name, created_at, may_decide, disabled_at, body } => {
+                if self.find_user_by_name.exists([name])? {
+                    return refuse(StoreError::NameTaken);
+                }
+                let row = params![id, name, created_at, may_decide, disabled_at, body.text, body.sum];
+                self.create_user.execute(row)?;
+            }
+            StagedUser::Change { id, roles, may_decide, disabled_at } => {
+                let mut found = self.find_user.query([id])?;
+                let Some(row) = found.next()? else {
+                    return refuse(StoreError::UserInactive(UserId::of_blob(*id)));
+                };
+                let changed = UserRow { roles: roles.clone(), ..rows::user(row)? };
+                let body = Body::of(&changed, 0).map_err(Fault::Refused)?;
+                self.change_user.execute(params![id, may_decide, disabled_at, body.text, body.sum])?;
+                if let Some(at) = disabled_at {
+                    self.end_logins_of.execute(params![id, at])?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn write_login(&mut self, login: &StagedLogin) -> Result<(), Fault> {
+        match login {
+            StagedLogin::Begin { id, user, token, began_at, expires_at } => {
+                self.forget_logins.execute([began_at])?;
+                self.begin_login.execute(params![id, user, token, began_at, expires_at])?;
+            }
+            StagedLogin::End { id, at } => {
+                self.end_login.execute(params![id, at])?;
             }
         }
         Ok(())

@@ -14,11 +14,11 @@ use countersign_core::digest::Digest;
 use countersign_core::event::Event;
 use countersign_core::execution::Status;
 use countersign_core::grant::Grant;
-use countersign_core::ids::{ElicitationId, ExecutionId};
+use countersign_core::ids::{ElicitationId, ExecutionId, LoginId};
 use countersign_core::time::Timestamp;
 use countersign_kernel::ports::{
-    ElicitationFilter, ElicitationRow, ExecutionFilter, ExecutionRow, Listing, SessionRow, SessionSummary,
-    Standing, StoreError, TokenRow,
+    ElicitationFilter, ElicitationRow, ExecutionFilter, ExecutionRow, Listing, LoginRow, SessionRow,
+    SessionSummary, Standing, StoreError, TokenRow, UserRow,
 };
 use countersign_sdk::{PrincipalId, SessionId};
 use rusqlite::{Connection, OpenFlags, Params, Row, params};
@@ -28,7 +28,7 @@ use crate::apply::usable_grant;
 use crate::cursor::{Window, numbered};
 use crate::fault::{Closed, Fault};
 use crate::open;
-use crate::rows::{self, ELICITATION_COLUMNS, EXECUTION_COLUMNS, Stored as _, millis};
+use crate::rows::{self, ELICITATION_COLUMNS, EXECUTION_COLUMNS, Stored as _, TOKEN_COLUMNS, millis};
 
 /// How many connections are kept open while nobody reads.
 const IDLE: usize = 8;
@@ -199,7 +199,10 @@ pub(crate) fn elicitations(
     let (execution, digest) =
         (filter.execution.map(|id| id.blob()), filter.digest.map(|digest| *digest.as_bytes()));
     let requester = filter.requester.as_ref().map(PrincipalId::as_str);
-    let params = params![window.start.at, window.start.id, window.rows(), execution, digest, requester];
+    let (subject, owner) =
+        (filter.subject.map(|it| *it.as_bytes()), filter.owner.as_ref().map(PrincipalId::as_str));
+    let Window { start, .. } = window;
+    let params = params![start.at, start.id, window.rows(), execution, digest, requester, subject, owner];
     let items = all(db, &sql, params, rows::elicitation_row)?;
     Ok(window.listing(items, |row| (row.asked_at, row.elicitation.id.blob())))
 }
@@ -218,8 +221,10 @@ fn elicitations_sql(filter: &ElicitationFilter) -> String {
     };
     let digest = if filter.digest.is_some() { "e.digest = ?5" } else { "?5 IS NULL" };
     let requester = if filter.requester.is_some() { "+x.requester = ?6" } else { "?6 IS NULL" };
+    let subject = if filter.subject.is_some() { "e.subject = ?7" } else { "?7 IS NULL" };
+    let owner = if filter.owner.is_some() { "+x.owner = ?8" } else { "?8 IS NULL" };
     let (place, from, open) = match filter {
-        ElicitationFilter { open_only: true, execution: None, digest: None, .. } => {
+        ElicitationFilter { open_only: true, execution: None, digest: None, subject: None, .. } => {
             ("o", OPEN_ELICITATIONS, "TRUE")
         }
         ElicitationFilter { open_only: true, .. } => ("e", ELICITATIONS, "d.elicitation IS NULL"),
@@ -228,7 +233,7 @@ fn elicitations_sql(filter: &ElicitationFilter) -> String {
     format!(
         "SELECT {ELICITATION_COLUMNS} FROM {from}
          WHERE ({place}.asked_at, {place}.id) > (?1, ?2) AND {open} AND {execution} AND {digest} AND {requester}
-         ORDER BY {place}.asked_at, {place}.id LIMIT ?3"
+         AND {subject} AND {owner} ORDER BY {place}.asked_at, {place}.id LIMIT ?3"
     )
 }
 
@@ -306,12 +311,24 @@ const SESSIONS: &str = concat!(
 
 /// The token with this hash.
 pub(crate) fn token_by_hash(db: &Connection, hash: Digest) -> Result<Option<TokenRow>, Fault> {
-    one(db, "SELECT body, sum, revoked_at, hash FROM tokens WHERE hash = ?1", [hash.as_bytes()], rows::token)
+    let sql = format!("SELECT {TOKEN_COLUMNS} FROM tokens WHERE hash = ?1");
+    one(db, &sql, [hash.as_bytes()], rows::token)
 }
 
 /// All tokens, oldest first.
 pub(crate) fn tokens(db: &Connection) -> Result<Vec<TokenRow>, Fault> {
-    all(db, "SELECT body, sum, revoked_at, hash FROM tokens ORDER BY created_at, no", [], rows::token)
+    all(db, &format!("SELECT {TOKEN_COLUMNS} FROM tokens ORDER BY created_at, no"), [], rows::token)
+}
+
+/// All users, oldest first.
+pub(crate) fn users(db: &Connection) -> Result<Vec<UserRow>, Fault> {
+    all(db, "SELECT body, sum, disabled_at, may_decide FROM users ORDER BY created_at, no", [], rows::user)
+}
+
+/// One login.
+pub(crate) fn login(db: &Connection, id: LoginId) -> Result<Option<LoginRow>, Fault> {
+    let sql = "SELECT id, user, token, began_at, expires_at, ended_at FROM logins WHERE id = ?1";
+    one(db, sql, [id.blob()], rows::login)
 }
 
 /// Audit records after a number.
@@ -410,8 +427,12 @@ mod tests {
             (ElicitationFilter { execution, ..Default::default() }, "elicitations_by_execution"),
             (ElicitationFilter { digest, ..Default::default() }, "elicitations_by_digest"),
             (ElicitationFilter { digest, open_only: true, ..Default::default() }, "elicitations_by_digest"),
+            (
+                ElicitationFilter { subject: digest, owner: requester.clone(), ..Default::default() },
+                "elicitations_by_subject",
+            ),
         ] {
-            let plan = plan(&elicitations_sql(&filter), 6);
+            let plan = plan(&elicitations_sql(&filter), 8);
             assert!(plan.contains(index) && !plan.contains("SCAN"), "{filter:?}: {plan}");
         }
     }

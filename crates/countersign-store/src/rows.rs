@@ -12,9 +12,11 @@ use countersign_core::elicitation::Elicitation;
 use countersign_core::event::{Event, Kind};
 use countersign_core::execution::Status;
 use countersign_core::grant::Grant;
-use countersign_core::ids::{ElicitationId, ExecutionId, GrantId, TokenId};
+use countersign_core::ids::{ElicitationId, ExecutionId, GrantId, LoginId, TokenId, UserId};
 use countersign_core::time::Timestamp;
-use countersign_kernel::ports::{ElicitationRow, ExecutionRow, SessionRow, StoreError, TokenRow};
+use countersign_kernel::ports::{
+    ElicitationRow, ExecutionRow, LoginRow, SessionRow, StoreError, TokenRow, UserRow,
+};
 use countersign_sdk::{PrincipalId, SessionId, ToolPath};
 use rusqlite::Row;
 use rusqlite::types::ValueRef;
@@ -22,6 +24,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::fault::Fault;
+use crate::staged::{may_decide, owner};
 
 /// An id as it is stored.
 pub(crate) type Blob = [u8; 16];
@@ -49,7 +52,7 @@ macro_rules! stored {
         })*
     };
 }
-stored!(ExecutionId, ElicitationId, GrantId, TokenId);
+stored!(ExecutionId, ElicitationId, GrantId, TokenId, UserId, LoginId);
 
 /// An id's text, without an allocation.
 struct IdText {
@@ -115,8 +118,12 @@ pub(crate) fn place(owner: Blob, number: i64) -> i64 {
 
 /// The checksum of what never changes about an execution.
 pub(crate) fn execution_sum(id: Blob, row: &ExecutionRow) -> i64 {
-    let ExecutionRow { kind, session, requester, key, created_at, .. } = row;
-    let facts = format!("{} {session} {requester} {key:?} {}", kind_text(*kind), u128::from_be_bytes(id));
+    let ExecutionRow { kind, session, requester, owner, key, created_at, .. } = row;
+    let mut facts = format!("{} {session} {requester} {key:?} {}", kind_text(*kind), u128::from_be_bytes(id));
+    // Executions of earlier versions have no owner and keep their checksum.
+    if let Some(owner) = owner {
+        let _ = write!(facts, " {owner}");
+    }
     checksum(facts.as_bytes(), millis(*created_at))
 }
 
@@ -198,20 +205,19 @@ pub(crate) fn id<T: Stored>(row: &Row<'_>, column: usize) -> Result<T, Fault> {
 }
 
 /// Columns of `executions x`, in the order that [`execution_row`] reads.
-pub(crate) const EXECUTION_COLUMNS: &str =
-    "x.id, x.kind, x.session, x.requester, x.key, x.created_at, x.sum, x.status, x.tool, x.updated_at";
+pub(crate) const EXECUTION_COLUMNS: &str = "x.id, x.kind, x.session, x.requester, x.key, x.created_at, x.sum, x.owner, x.status, x.tool, x.updated_at";
 
 /// An execution, from [`EXECUTION_COLUMNS`].
 pub(crate) fn execution_row(row: &Row<'_>) -> Result<ExecutionRow, Fault> {
     Ok(ExecutionRow {
-        status: status(text(row, 7)?)?,
-        tool: optional_text(row, 8)?.map(|path| parsed(path, ToolPath::parse)).transpose()?,
-        updated_at: timestamp(row.get(9)?)?,
+        status: status(text(row, 8)?)?,
+        tool: optional_text(row, 9)?.map(|path| parsed(path, ToolPath::parse)).transpose()?,
+        updated_at: timestamp(row.get(10)?)?,
         ..execution_facts(row, 0)?
     })
 }
 
-/// What never changes about an execution, from seven columns; the rest is left at its beginning.
+/// What never changes about an execution, from eight columns; the rest is left at its beginning.
 fn execution_facts(row: &Row<'_>, column: usize) -> Result<ExecutionRow, Fault> {
     let id: Blob = row.get(column)?;
     let created_at = timestamp(row.get(column + 5)?)?;
@@ -220,6 +226,7 @@ fn execution_facts(row: &Row<'_>, column: usize) -> Result<ExecutionRow, Fault> 
         kind: kind(text(row, column + 1)?)?,
         session: parsed(text(row, column + 2)?, SessionId::parse)?,
         requester: parsed(text(row, column + 3)?, PrincipalId::parse)?,
+        owner: optional_text(row, column + 7)?.map(|owner| parsed(owner, PrincipalId::parse)).transpose()?,
         key: row.get(column + 4)?,
         created_at,
         status: Status::Running,
@@ -233,11 +240,11 @@ fn execution_facts(row: &Row<'_>, column: usize) -> Result<ExecutionRow, Fault> 
 /// Columns of `elicitations e`, its decision `d`, its place `o` among the open ones and its execution `x`, in the order
 /// that [`elicitation_row`] reads.
 pub(crate) const ELICITATION_COLUMNS: &str = "e.body, e.sum, d.body, d.sum, e.asked_at, e.expires_at, e.digest, \
-    o.expires_at, x.id, x.kind, x.session, x.requester, x.key, x.created_at, x.sum";
+    o.expires_at, x.id, x.kind, x.session, x.requester, x.key, x.created_at, x.sum, x.owner";
 
 /// An elicitation, from [`ELICITATION_COLUMNS`].
 pub(crate) fn elicitation_row(row: &Row<'_>) -> Result<ElicitationRow, Fault> {
-    let ExecutionRow { id: execution, session, requester, .. } = execution_facts(row, 8)?;
+    let ExecutionRow { id: execution, session, requester, owner, .. } = execution_facts(row, 8)?;
     let (asked_at, expires_at): (i64, i64) = (row.get(4)?, row.get(5)?);
     let elicitation: Elicitation = body(row, 0, place(execution.blob(), asked_at), "an elicitation")?;
     let digest: [u8; 32] = row.get(6)?;
@@ -255,6 +262,7 @@ pub(crate) fn elicitation_row(row: &Row<'_>) -> Result<ElicitationRow, Fault> {
         execution,
         session,
         requester,
+        owner,
         asked_at: timestamp(asked_at)?,
         decision,
     })
@@ -273,12 +281,38 @@ pub(crate) fn grant(row: &Row<'_>) -> Result<Grant, Fault> {
     Ok(Grant { uses_left: row.get(2)?, ..given })
 }
 
-/// A token, from `body, sum, revoked_at, hash`.
+/// Columns of `tokens`, in the order that [`token`] reads.
+pub(crate) const TOKEN_COLUMNS: &str = "body, sum, revoked_at, hash, owner, expires_at, last_used_at";
+
+/// A token, from [`TOKEN_COLUMNS`].
 pub(crate) fn token(row: &Row<'_>) -> Result<TokenRow, Fault> {
     let created: TokenRow = body(row, 0, 0, "a token")?;
     holds(row.get::<_, [u8; 32]>(3)? == *created.hash.as_bytes(), "a token")?;
+    holds(row.get::<_, Option<Blob>>(4)? == owner(&created.principal), "a token")?;
+    holds(row.get::<_, Option<i64>>(5)? == created.expires_at.map(millis), "a token")?;
     let revoked_at = row.get::<_, Option<i64>>(2)?.map(timestamp).transpose()?;
-    Ok(TokenRow { revoked_at, ..created })
+    let last_used_at = row.get::<_, Option<i64>>(6)?.map(timestamp).transpose()?;
+    Ok(TokenRow { revoked_at, last_used_at, ..created })
+}
+
+/// A user, from `body, sum, disabled_at, may_decide`.
+pub(crate) fn user(row: &Row<'_>) -> Result<UserRow, Fault> {
+    let stored: UserRow = body(row, 0, 0, "a user")?;
+    holds(row.get::<_, bool>(3)? == may_decide(&stored.roles), "a user")?;
+    let disabled_at = row.get::<_, Option<i64>>(2)?.map(timestamp).transpose()?;
+    Ok(UserRow { disabled_at, ..stored })
+}
+
+/// A login, from `id, user, token, began_at, expires_at, ended_at`.
+pub(crate) fn login(row: &Row<'_>) -> Result<LoginRow, Fault> {
+    Ok(LoginRow {
+        id: id(row, 0)?,
+        user: id(row, 1)?,
+        token: row.get::<_, Option<Blob>>(2)?.map(TokenId::of_blob),
+        began_at: timestamp(row.get(3)?)?,
+        expires_at: timestamp(row.get(4)?)?,
+        ended_at: row.get::<_, Option<i64>>(5)?.map(timestamp).transpose()?,
+    })
 }
 
 /// A session, from `id, principal, client, opened_at, sum`.

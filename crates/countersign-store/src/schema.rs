@@ -9,7 +9,7 @@ use rusqlite::{Connection, TransactionBehavior};
 pub(crate) const APPLICATION_ID: i32 = 0x4353_474e;
 
 /// In order; a database's `user_version` says how many of them it has seen.
-pub(crate) const MIGRATIONS: &[&str] = &[FIRST, SESSIONS_BY_AGE, EXECUTIONS_BY_SESSION];
+pub(crate) const MIGRATIONS: &[&str] = &[FIRST, SESSIONS_BY_AGE, EXECUTIONS_BY_SESSION, USERS];
 
 /// Why a database could not be brought to this version.
 #[derive(Debug)]
@@ -143,6 +143,42 @@ const SESSIONS_BY_AGE: &str = "CREATE INDEX sessions_by_age ON sessions (opened_
 /// For what happened in one session.
 const EXECUTIONS_BY_SESSION: &str =
     "CREATE INDEX executions_by_session ON executions (session, created_at, id);";
+
+/// People, the tokens and logins that are theirs, and for whom an execution was requested. A question's subject (tool and
+/// arguments) leads to earlier decisions on the same, whoever asked.
+const USERS: &str = "
+CREATE TABLE users (
+    no INTEGER PRIMARY KEY,
+    id BLOB NOT NULL,
+    name TEXT NOT NULL,
+    created_at INTEGER NOT NULL,
+    may_decide INTEGER NOT NULL,
+    disabled_at INTEGER,
+    body TEXT NOT NULL,
+    sum INTEGER NOT NULL
+) STRICT;
+CREATE UNIQUE INDEX users_by_id ON users (id);
+CREATE UNIQUE INDEX users_by_name ON users (name);
+
+CREATE TABLE logins (
+    id BLOB PRIMARY KEY,
+    user BLOB NOT NULL,
+    token BLOB,
+    began_at INTEGER NOT NULL,
+    expires_at INTEGER NOT NULL,
+    ended_at INTEGER
+) STRICT, WITHOUT ROWID;
+CREATE INDEX logins_by_user ON logins (user);
+CREATE INDEX logins_by_expiry ON logins (expires_at);
+
+ALTER TABLE tokens ADD COLUMN owner BLOB;
+ALTER TABLE tokens ADD COLUMN expires_at INTEGER;
+ALTER TABLE tokens ADD COLUMN last_used_at INTEGER;
+ALTER TABLE grants ADD COLUMN user BLOB;
+ALTER TABLE executions ADD COLUMN owner TEXT;
+ALTER TABLE elicitations ADD COLUMN subject BLOB;
+CREATE INDEX elicitations_by_subject ON elicitations (subject) WHERE subject IS NOT NULL;
+";
 
 /// Brings a database to the version of this build.
 pub(crate) fn migrate(connection: &mut Connection) -> Result<(), MigrationError> {

@@ -3,24 +3,28 @@
 //! The writer's thread serves everybody, so whatever can be done before it (JSON, checksums, ids) is done here.
 
 use countersign_core::audit::AuditEntry;
-use countersign_core::ids::GrantId;
+use countersign_core::ids::{GrantId, UserId};
 use countersign_kernel::ports::{
-    ElicitationRow, ExecutionRow, GrantWrite, JournalWrite, Requirement, SessionRow, StoreError, TokenWrite,
-    Write,
+    ElicitationRow, ExecutionRow, GrantWrite, JournalWrite, LoginWrite, Requirement, SessionRow, StoreError,
+    TokenRow, TokenWrite, UserMay, UserRow, UserWrite, Write,
 };
-use countersign_sdk::SessionId;
+use countersign_sdk::{Principal, Role, SessionId};
 
 use crate::rows::{Blob, Body, Stored as _, execution_sum, millis, place};
 
 /// A [`Write`], with everything in its stored form.
 #[derive(Debug)]
 pub(crate) struct Staged {
-    pub(crate) live_tokens: Vec<Blob>,
+    pub(crate) live_tokens: Vec<(Blob, i64)>,
+    pub(crate) users_who_may: Vec<(Blob, UserMay)>,
+    pub(crate) live_logins: Vec<(Blob, i64)>,
     pub(crate) pending_below: Vec<(SessionId, usize)>,
     pub(crate) journal: Option<StagedJournal>,
     pub(crate) grants: Vec<StagedGrant>,
     pub(crate) session: Option<SessionRow>,
+    pub(crate) users: Vec<StagedUser>,
     pub(crate) tokens: Vec<StagedToken>,
+    pub(crate) logins: Vec<StagedLogin>,
     pub(crate) audit: Vec<AuditEntry>,
 }
 
@@ -43,6 +47,7 @@ pub(crate) struct StagedElicitation {
     pub(crate) asked_at: i64,
     pub(crate) expires_at: i64,
     pub(crate) digest: [u8; 32],
+    pub(crate) subject: [u8; 32],
     pub(crate) body: Body,
     pub(crate) decision: Option<Body>,
 }
@@ -54,6 +59,7 @@ pub(crate) enum StagedGrant {
         id: Blob,
         session: SessionId,
         token: Option<Blob>,
+        user: Option<Blob>,
         expires_at: Option<i64>,
         uses_left: Option<u32>,
         body: Body,
@@ -70,26 +76,66 @@ pub(crate) enum StagedGrant {
 /// A [`TokenWrite`].
 #[derive(Debug)]
 pub(crate) enum StagedToken {
-    Create { id: Blob, hash: [u8; 32], created_at: i64, revoked_at: Option<i64>, body: Body },
-    Revoke { id: Blob, at: i64 },
+    Create {
+        id: Blob,
+        hash: [u8; 32],
+        created_at: i64,
+        revoked_at: Option<i64>,
+        owner: Option<Blob>,
+        expires_at: Option<i64>,
+        body: Body,
+    },
+    Revoke {
+        id: Blob,
+        at: i64,
+    },
+    Adopt {
+        id: Blob,
+        principal: Principal,
+        owner: Option<Blob>,
+    },
+    Used {
+        id: Blob,
+        at: i64,
+    },
+}
+
+/// A [`UserWrite`].
+#[derive(Debug)]
+pub(crate) enum StagedUser {
+    Create { id: Blob, name: String, created_at: i64, may_decide: bool, disabled_at: Option<i64>, body: Body },
+    Change { id: Blob, roles: Vec<Role>, may_decide: bool, disabled_at: Option<i64> },
+}
+
+/// A [`LoginWrite`].
+#[derive(Debug)]
+pub(crate) enum StagedLogin {
+    Begin { id: Blob, user: Blob, token: Option<Blob>, began_at: i64, expires_at: i64 },
+    End { id: Blob, at: i64 },
 }
 
 impl Staged {
     /// Makes a change ready.
     pub(crate) fn of(write: Write) -> Result<Self, StoreError> {
-        let Write { require, journal, grants, session, tokens, audit } = write;
+        let Write { require, journal, grants, session, users, tokens, logins, audit } = write;
         let mut staged = Self {
             live_tokens: Vec::new(),
+            users_who_may: Vec::new(),
+            live_logins: Vec::new(),
             pending_below: Vec::new(),
             journal: journal.map(StagedJournal::of).transpose()?,
             grants: grants.into_iter().map(StagedGrant::of).collect::<Result<_, _>>()?,
             session,
-            tokens: tokens.iter().map(StagedToken::of).collect::<Result<_, _>>()?,
+            users: users.into_iter().map(StagedUser::of).collect::<Result<_, _>>()?,
+            tokens: tokens.into_iter().map(StagedToken::of).collect::<Result<_, _>>()?,
+            logins: logins.into_iter().map(StagedLogin::of).collect(),
             audit,
         };
         for requirement in require {
             match requirement {
-                Requirement::TokenLive(token) => staged.live_tokens.push(token.blob()),
+                Requirement::TokenLive { id, now } => staged.live_tokens.push((id.blob(), millis(now))),
+                Requirement::User { id, may } => staged.users_who_may.push((id.blob(), may)),
+                Requirement::LoginLive { id, now } => staged.live_logins.push((id.blob(), millis(now))),
                 Requirement::PendingBelow { session, bound } => staged.pending_below.push((session, bound)),
             }
         }
@@ -125,7 +171,9 @@ impl StagedJournal {
 impl StagedElicitation {
     fn of(asked: &ElicitationRow, row: &ExecutionRow) -> Result<Self, StoreError> {
         // They are stored once, with the execution.
-        if (asked.execution, &asked.session, &asked.requester) != (row.id, &row.session, &row.requester) {
+        if (asked.execution, &asked.session, &asked.requester, &asked.owner)
+            != (row.id, &row.session, &row.requester, &row.owner)
+        {
             let id = asked.elicitation.id;
             return Err(StoreError::Corrupt(format!(
                 "{id} names another execution, session or requester than {}",
@@ -138,6 +186,7 @@ impl StagedElicitation {
             asked_at: millis(asked.asked_at),
             expires_at: millis(asked.elicitation.expires_at),
             digest: *asked.elicitation.digest.as_bytes(),
+            subject: *asked.elicitation.subject().as_bytes(),
             body: Body::of(&asked.elicitation, place(row.id.blob(), millis(asked.asked_at)))?,
             decision: asked.decision.as_ref().map(|decision| Body::of(decision, place(id, 0))).transpose()?,
         })
@@ -150,6 +199,7 @@ impl StagedGrant {
             GrantWrite::Give(grant) => Self::Give {
                 id: grant.id.blob(),
                 token: grant.token.map(|token| token.blob()),
+                user: grant.user().map(|user| user.blob()),
                 expires_at: grant.expires_at.map(millis),
                 uses_left: grant.uses_left,
                 body: Body::of(&grant, 0)?,
@@ -163,16 +213,69 @@ impl StagedGrant {
 }
 
 impl StagedToken {
-    fn of(write: &TokenWrite) -> Result<Self, StoreError> {
+    fn of(write: TokenWrite) -> Result<Self, StoreError> {
         Ok(match write {
             TokenWrite::Create(row) => Self::Create {
                 id: row.id.blob(),
                 hash: *row.hash.as_bytes(),
                 created_at: millis(row.created_at),
                 revoked_at: row.revoked_at.map(millis),
-                body: Body::of(row, 0)?,
+                owner: owner(&row.principal),
+                expires_at: row.expires_at.map(millis),
+                body: Body::of(&TokenRow { last_used_at: None, ..row }, 0)?,
             },
-            TokenWrite::Revoke { id, at } => Self::Revoke { id: id.blob(), at: millis(*at) },
+            TokenWrite::Revoke { id, at } => Self::Revoke { id: id.blob(), at: millis(at) },
+            TokenWrite::Adopt { id, principal } => {
+                Self::Adopt { id: id.blob(), owner: owner(&principal), principal }
+            }
+            TokenWrite::Used { id, at } => Self::Used { id: id.blob(), at: millis(at) },
         })
     }
+}
+
+/// The user whose disabling makes a principal's token worthless; none in a program without users.
+pub(crate) fn owner(principal: &Principal) -> Option<Blob> {
+    let user: UserId = principal.user()?.as_str().parse().ok()?;
+    Some(user.blob())
+}
+
+impl StagedUser {
+    fn of(write: UserWrite) -> Result<Self, StoreError> {
+        Ok(match write {
+            UserWrite::Create(row) => Self::Create {
+                id: row.id.blob(),
+                name: row.name.clone(),
+                created_at: millis(row.created_at),
+                may_decide: may_decide(&row.roles),
+                disabled_at: row.disabled_at.map(millis),
+                body: Body::of(&UserRow { disabled_at: None, ..row }, 0)?,
+            },
+            UserWrite::Change { id, roles, disabled_at } => Self::Change {
+                id: id.blob(),
+                may_decide: may_decide(&roles),
+                roles,
+                disabled_at: disabled_at.map(millis),
+            },
+        })
+    }
+}
+
+impl StagedLogin {
+    fn of(write: LoginWrite) -> Self {
+        match write {
+            LoginWrite::Begin(row) => Self::Begin {
+                id: row.id.blob(),
+                user: row.user.blob(),
+                token: row.token.map(|token| token.blob()),
+                began_at: millis(row.began_at),
+                expires_at: millis(row.expires_at),
+            },
+            LoginWrite::End { id, at } => Self::End { id: id.blob(), at: millis(at) },
+        }
+    }
+}
+
+/// Whether a user with these roles decides.
+pub(crate) fn may_decide(roles: &[Role]) -> bool {
+    roles.iter().any(|role| matches!(role, Role::Approver | Role::Admin))
 }

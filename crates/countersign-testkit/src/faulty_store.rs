@@ -13,11 +13,11 @@ use countersign_core::audit::AuditRecord;
 use countersign_core::digest::Digest;
 use countersign_core::event::Event;
 use countersign_core::grant::Grant;
-use countersign_core::ids::{ElicitationId, ExecutionId};
+use countersign_core::ids::{ElicitationId, ExecutionId, LoginId};
 use countersign_core::time::Timestamp;
 use countersign_kernel::ports::{
-    Committed, ElicitationFilter, ElicitationRow, ExecutionFilter, ExecutionRow, Listing, Page, SessionRow,
-    SessionSummary, Standing, Store, StoreError, TokenRow, Write,
+    Committed, ElicitationFilter, ElicitationRow, ExecutionFilter, ExecutionRow, Listing, LoginRow, Page,
+    SessionRow, SessionSummary, Standing, Store, StoreError, TokenRow, UserRow, Write,
 };
 use countersign_sdk::{PrincipalId, SessionId};
 use tokio::sync::watch;
@@ -296,6 +296,14 @@ impl<S: Store + ?Sized> Store for FaultyStore<S> {
 
     async fn tokens(&self) -> Result<Vec<TokenRow>, StoreError> {
         self.alive()?.tokens().await
+    }
+
+    async fn users(&self) -> Result<Vec<UserRow>, StoreError> {
+        self.alive()?.users().await
+    }
+
+    async fn login(&self, id: LoginId) -> Result<Option<LoginRow>, StoreError> {
+        self.alive()?.login(id).await
     }
 
     async fn audit(&self, after: u64, limit: usize) -> Result<Vec<AuditRecord>, StoreError> {

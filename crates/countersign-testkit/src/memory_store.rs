@@ -11,14 +11,14 @@ use countersign_core::digest::Digest;
 use countersign_core::event::Event;
 use countersign_core::execution::Status;
 use countersign_core::grant::Grant;
-use countersign_core::ids::{ElicitationId, ExecutionId, TokenId};
+use countersign_core::ids::{ElicitationId, ExecutionId, LoginId, TokenId, UserId};
 use countersign_core::time::Timestamp;
 use countersign_kernel::ports::{
     Committed, ElicitationFilter, ElicitationRow, ExecutionFilter, ExecutionRow, GrantWrite, JournalWrite,
-    Listing, Page, Requirement, SessionRow, SessionSummary, Standing, Store, StoreError, TokenRow,
-    TokenWrite, Write,
+    Listing, LoginRow, LoginWrite, Page, Requirement, SessionRow, SessionSummary, Standing, Store,
+    StoreError, TokenRow, TokenWrite, UserMay, UserRow, UserWrite, Write,
 };
-use countersign_sdk::{PrincipalId, SessionId};
+use countersign_sdk::{PrincipalId, Role, SessionId};
 
 /// The most one page holds.
 const MOST: usize = 1_000;
@@ -58,7 +58,9 @@ struct State {
     pending: HashMap<SessionId, usize>,
     grants: Vec<Grant>,
     sessions: HashMap<SessionId, SessionRow>,
+    users: Vec<UserRow>,
     tokens: Vec<TokenRow>,
+    logins: Vec<LoginRow>,
     audit: Vec<AuditRecord>,
 }
 
@@ -125,6 +127,8 @@ impl Store for MemoryStore {
         let wanted = |row: &&ElicitationRow| {
             filter.execution.is_none_or(|execution| execution == row.execution)
                 && filter.digest.is_none_or(|digest| digest == row.elicitation.digest)
+                && filter.subject.is_none_or(|subject| subject == row.elicitation.subject())
+                && filter.owner.as_ref().is_none_or(|owner| row.owner.as_ref() == Some(owner))
                 && filter.requester.as_ref().is_none_or(|requester| *requester == row.requester)
         };
         let rows = places.iter().filter(|place| after.is_none_or(|after| **place > after));
@@ -192,6 +196,16 @@ impl Store for MemoryStore {
         Ok(tokens)
     }
 
+    async fn users(&self) -> Result<Vec<UserRow>, StoreError> {
+        let mut users = self.state().users.clone();
+        users.sort_by_key(|user| user.created_at);
+        Ok(users)
+    }
+
+    async fn login(&self, id: LoginId) -> Result<Option<LoginRow>, StoreError> {
+        Ok(self.state().logins.iter().find(|login| login.id == id).cloned())
+    }
+
     async fn audit(&self, after: u64, limit: usize) -> Result<Vec<AuditRecord>, StoreError> {
         let skipped = usize::try_from(after).unwrap_or(usize::MAX);
         Ok(self.state().audit.iter().skip(skipped).take(limit).cloned().collect())
@@ -201,12 +215,13 @@ impl Store for MemoryStore {
 impl State {
     /// Checks everything, then changes everything: between the two nothing can fail.
     fn commit(&mut self, write: Write) -> Result<Committed, StoreError> {
-        self.check_tokens(&write.require)?;
+        self.check_authority(&write.require)?;
         if let Some(journal) = &write.journal {
             self.check_journal(journal)?;
         }
         self.check_pending(&write.require)?;
         let grants = if write.grants.is_empty() { None } else { Some(self.grants_after(&write.grants)?) };
+        let users = if write.users.is_empty() { None } else { Some(self.users_after(&write.users)?) };
         let tokens = if write.tokens.is_empty() { None } else { Some(self.tokens_after(&write.tokens)?) };
         let records = self.records_of(&write)?;
 
@@ -214,7 +229,16 @@ impl State {
             self.append(journal);
         }
         self.grants = grants.unwrap_or_else(|| std::mem::take(&mut self.grants));
+        for write in &write.users {
+            if let UserWrite::Change { id, disabled_at: Some(at), .. } = write {
+                self.logins.iter_mut().filter(|login| login.user == *id).for_each(|login| end(login, *at));
+            }
+        }
+        self.users = users.unwrap_or_else(|| std::mem::take(&mut self.users));
         self.tokens = tokens.unwrap_or_else(|| std::mem::take(&mut self.tokens));
+        for login in write.logins {
+            self.write_login(login);
+        }
         if let Some(session) = write.session {
             self.sessions.entry(session.id.clone()).or_insert(session);
         }
@@ -222,12 +246,88 @@ impl State {
         Ok(Committed { audit_seq: self.audit.last().map_or(0, |record| record.seq) })
     }
 
-    fn check_tokens(&self, require: &[Requirement]) -> Result<(), StoreError> {
-        let revoked = require.iter().find_map(|requirement| match requirement {
-            Requirement::TokenLive(token) if !is_live(&self.tokens, *token) => Some(*token),
-            _ => None,
-        });
-        revoked.map_or(Ok(()), |token| Err(StoreError::TokenRevoked(token)))
+    fn check_authority(&self, require: &[Requirement]) -> Result<(), StoreError> {
+        for requirement in require {
+            match *requirement {
+                Requirement::TokenLive { id, now } if !self.is_live(id, now) => {
+                    return Err(StoreError::TokenRevoked(id));
+                }
+                Requirement::User { id, may } if !self.user_may(id, may) => {
+                    return Err(StoreError::UserInactive(id));
+                }
+                Requirement::LoginLive { id, now } if !self.is_logged_in(id, now) => {
+                    return Err(StoreError::LoginEnded(id));
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn is_live(&self, id: TokenId, now: Timestamp) -> bool {
+        self.tokens.iter().any(|token| {
+            let owner = token.principal.user().and_then(|user| user.as_str().parse().ok());
+            token.id == id
+                && token.revoked_at.is_none()
+                && token.expires_at.is_none_or(|end| now < end)
+                && owner.is_none_or(|user| self.user_may(user, UserMay::Act))
+        })
+    }
+
+    fn user_may(&self, id: UserId, may: UserMay) -> bool {
+        let decides =
+            |user: &UserRow| user.roles.iter().any(|role| matches!(role, Role::Approver | Role::Admin));
+        let active = |user: &&UserRow| user.id == id && user.disabled_at.is_none();
+        self.users.iter().find(active).is_some_and(|user| may == UserMay::Act || decides(user))
+    }
+
+    fn is_logged_in(&self, id: LoginId, now: Timestamp) -> bool {
+        self.logins.iter().any(|login| {
+            login.id == id
+                && login.ended_at.is_none()
+                && now < login.expires_at
+                && self.user_may(login.user, UserMay::Act)
+                && login.token.is_none_or(|token| self.is_live(token, now))
+        })
+    }
+
+    fn is_usable(&self, grant: &Grant, now: Timestamp) -> bool {
+        grant.is_live(now)
+            && grant.token.is_none_or(|token| self.is_live(token, now))
+            && grant.user().is_none_or(|user| self.user_may(user, UserMay::Decide))
+    }
+
+    fn users_after(&self, writes: &[UserWrite]) -> Result<Vec<UserRow>, StoreError> {
+        let mut users = self.users.clone();
+        for write in writes {
+            match write {
+                UserWrite::Create(row) if users.iter().any(|user| user.name == row.name) => {
+                    return Err(StoreError::NameTaken);
+                }
+                UserWrite::Create(row) if users.iter().any(|user| user.id == row.id) => {
+                    return contradiction(&format!("{} exists already", row.id));
+                }
+                UserWrite::Create(row) => users.push(row.clone()),
+                UserWrite::Change { id, roles, disabled_at } => {
+                    let user = users.iter_mut().find(|user| user.id == *id);
+                    let user = user.ok_or(StoreError::UserInactive(*id))?;
+                    (user.roles, user.disabled_at) = (roles.clone(), *disabled_at);
+                }
+            }
+        }
+        Ok(users)
+    }
+
+    fn write_login(&mut self, write: LoginWrite) {
+        match write {
+            LoginWrite::Begin(row) => {
+                self.logins.retain(|login| login.expires_at > row.began_at);
+                self.logins.push(row);
+            }
+            LoginWrite::End { id, at } => {
+                self.logins.iter_mut().filter(|login| login.id == id).for_each(|login| end(login, at));
+            }
+        }
     }
 
     fn check_pending(&self, require: &[Requirement]) -> Result<(), StoreError> {
@@ -243,9 +343,8 @@ impl State {
     }
 
     fn live_grants(&self, session: &SessionId, now: Timestamp) -> u64 {
-        let live =
-            |grant: &&Grant| grant.is_live(now) && grant.token.is_none_or(|id| is_live(&self.tokens, id));
-        self.grants.iter().filter(|grant| grant.session == *session).filter(live).count() as u64
+        let usable = |grant: &&Grant| grant.session == *session && self.is_usable(grant, now);
+        self.grants.iter().filter(usable).count() as u64
     }
 
     /// Where a cursor of the list of sessions stands: on a session that there is.
@@ -269,7 +368,9 @@ impl State {
         let mut new = BTreeSet::new();
         for asked in &write.opened {
             let (id, row) = (asked.elicitation.id, &write.row);
-            if (asked.execution, &asked.session, &asked.requester) != (row.id, &row.session, &row.requester) {
+            if (asked.execution, &asked.session, &asked.requester, &asked.owner)
+                != (row.id, &row.session, &row.requester, &row.owner)
+            {
                 return contradiction(&format!("{id} names another execution, session or requester"));
             }
             if self.elicitations.contains_key(&id) || !new.insert(id) {
@@ -302,9 +403,7 @@ impl State {
                 GrantWrite::Use { id, now } => {
                     let gone = || StoreError::GrantGone(*id);
                     let grant = grants.iter_mut().find(|grant| grant.id == *id).ok_or_else(gone)?;
-                    let usable =
-                        grant.is_live(*now) && grant.token.is_none_or(|token| is_live(&self.tokens, token));
-                    let used = usable.then(|| grant.clone().used()).flatten();
+                    let used = self.is_usable(grant, *now).then(|| grant.clone().used()).flatten();
                     *grant = used.ok_or_else(gone)?;
                 }
                 GrantWrite::Revoke(id) => grants.retain(|grant| grant.id != *id),
@@ -327,6 +426,14 @@ impl State {
                     if let Some(token) = live {
                         token.revoked_at = Some(*at);
                     }
+                }
+                TokenWrite::Adopt { id, principal } => {
+                    let token = tokens.iter_mut().find(|token| token.id == *id);
+                    token.into_iter().for_each(|token| token.principal = principal.clone());
+                }
+                TokenWrite::Used { id, at } => {
+                    let token = tokens.iter_mut().find(|token| token.id == *id);
+                    token.into_iter().for_each(|token| token.last_used_at = Some(*at));
                 }
             }
         }
@@ -386,8 +493,8 @@ impl State {
     }
 }
 
-fn is_live(tokens: &[TokenRow], id: TokenId) -> bool {
-    tokens.iter().any(|token| token.id == id && token.revoked_at.is_none())
+fn end(login: &mut LoginRow, at: Timestamp) {
+    login.ended_at = login.ended_at.or(Some(at));
 }
 
 fn contradiction<T>(what: &str) -> Result<T, StoreError> {

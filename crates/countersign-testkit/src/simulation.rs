@@ -11,7 +11,7 @@ use countersign_core::event::Settlement;
 use countersign_core::execution::Status;
 use countersign_core::ids::CallNo;
 use countersign_kernel::ports::{ElicitationFilter, ExecutionFilter, Page};
-use countersign_kernel::{Answer, Caller, Decide, Gateway, Patience, Target};
+use countersign_kernel::{Answer, Caller, Coverage, Decide, Gateway, Patience, Target};
 use countersign_sdk::{AskKind, Remember};
 use serde_json::{Value, json};
 
@@ -204,9 +204,9 @@ fn any_answer(kind: &AskKind, remember: Remember, chance: &mut Chance) -> Answer
     match chance.below(8) {
         0 => Answer::Deny,
         1 => Answer::Cancel,
-        2 if *kind == AskKind::Approval => Answer::Approve { remember: Some(Remember::Call), data },
-        3 if remember == Remember::Session => Answer::Approve { remember: Some(Remember::Session), data },
-        _ => Answer::Approve { remember: None, data },
+        2 if *kind == AskKind::Approval => Answer::Approve { covers: Some(Coverage::Call), data },
+        3 if remember == Remember::Session => Answer::Approve { covers: Some(Coverage::SESSION), data },
+        _ => Answer::Approve { covers: None, data },
     }
 }
 

@@ -216,12 +216,12 @@ pub fn script(source: &str) -> RunRequest {
 
 /// Yes, for as long as the question says.
 pub fn yes() -> Answer {
-    Answer::Approve { remember: None, data: None }
+    Answer::Approve { covers: None, data: None }
 }
 
 /// Yes, with the fields of a form.
 pub fn fill(data: Value) -> Answer {
-    Answer::Approve { remember: None, data: Some(data) }
+    Answer::Approve { covers: None, data: Some(data) }
 }
 
 /// A decision on its way, through the channel `test`.

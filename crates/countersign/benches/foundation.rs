@@ -285,7 +285,7 @@ async fn many_pending() -> Result<(), Failure> {
     let first = gateway.elicitations(open, Page::first(1)).await?;
     let row_one = first.items.first().ok_or("nothing is pending")?;
     let target = Target::Elicitation(row_one.elicitation.id);
-    let approve = Answer::Approve { remember: None, data: None };
+    let approve = Answer::Approve { covers: None, data: None };
     gateway
         .decide(Decide { target, by: ann(), channel: "bench".into(), answer: approve, comment: None })
         .await?;

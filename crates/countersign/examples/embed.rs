@@ -298,7 +298,7 @@ impl Desk {
 
     async fn decide(&self, elicitation: ElicitationId, approve: bool, by: &str) -> Result<Value, Refused> {
         let by = Principal::approver(by).map_err(failed)?.into();
-        let answer = if approve { Answer::Approve { remember: None, data: None } } else { Answer::Deny };
+        let answer = if approve { Answer::Approve { covers: None, data: None } } else { Answer::Deny };
         let target = Target::Elicitation(elicitation);
         let decide = Decide { target, by, channel: "embed".into(), answer, comment: None };
         match self.gateway.decide(decide).await {

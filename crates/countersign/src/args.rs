@@ -87,9 +87,12 @@ pub(crate) enum Command {
     /// Show or forget approvals that are remembered for a session
     #[command(subcommand)]
     Grants(GrantsCommand),
-    /// Make, list or revoke tokens: who may talk to the server, and as what
+    /// Create, list or revoke tokens: who may talk to the server, and as what
     #[command(subcommand)]
     Token(TokenCommand),
+    /// Add, list, disable or invite the people who decide
+    #[command(subcommand)]
+    User(UserCommand),
     /// Print a link that logs you in to the console, once
     Login,
     /// Say what is configured, what is reachable, and what is wrong
@@ -175,14 +178,7 @@ service accounts. The first start makes admin.token and agent.token in the data 
 #[command(after_help = TOKEN_EXAMPLES)]
 pub(crate) enum TokenCommand {
     /// Make a token; its secret is shown once
-    Create {
-        /// What it may do
-        #[arg(long, value_name = "agent|approver|admin|service")]
-        role: RoleArg,
-        /// What people call it
-        #[arg(long, value_name = "NAME")]
-        name: String,
-    },
+    Create(TokenArgs),
     /// Show all tokens; no secrets
     List,
     /// Refuse a token from now on
@@ -190,6 +186,72 @@ pub(crate) enum TokenCommand {
         /// The token (tok_…)
         id: String,
     },
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct TokenArgs {
+    /// What it may do
+    #[arg(long, value_name = "agent|approver|admin|service|worker")]
+    pub(crate) role: RoleArg,
+    /// What people call it
+    #[arg(long, value_name = "NAME")]
+    pub(crate) name: String,
+    /// Whose it is, or for whom the agent acts: a user's name or id [default: you]
+    #[arg(long, value_name = "USER")]
+    pub(crate) user: Option<String>,
+    /// For an agent: prompts in its client reach a person, so that an answer there counts as the user's, for that one call
+    #[arg(long)]
+    pub(crate) attended: bool,
+    /// For how long it is good, such as 12h or 30d [default: until it is revoked]
+    #[arg(long, value_name = "DURATION")]
+    pub(crate) expires: Option<String>,
+}
+
+const USER_EXAMPLES: &str = "\
+Examples:
+  countersign user add ann --role approver
+  countersign user invite ann                                 a link that lets Ann into the console (single use, 10 min)
+  countersign user disable ann                                Ann's logins and tokens, and her agents', stop at once
+
+Only users decide. The first start makes one, the operator; the commands on this machine act as the operator.";
+
+#[derive(Debug, Subcommand)]
+#[command(after_help = USER_EXAMPLES)]
+pub(crate) enum UserCommand {
+    /// Add a user
+    Add {
+        /// What people call them
+        name: String,
+        /// What they may do; without one they only own agents
+        #[arg(long, value_name = "approver|admin")]
+        role: Vec<UserRoleArg>,
+    },
+    /// Show all users
+    List,
+    /// Refuse everything a user and their agents do, from now on
+    Disable {
+        /// The user's name or id
+        user: String,
+    },
+    /// Take a disabled user back
+    Enable {
+        /// The user's name or id
+        user: String,
+    },
+    /// Print a link that lets a user into the console, once, within ten minutes
+    Invite {
+        /// The user's name or id
+        user: String,
+    },
+}
+
+/// The roles of users.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum UserRoleArg {
+    /// Decides
+    Approver,
+    /// Does all
+    Admin,
 }
 
 /// The roles, under the names that clients see.
@@ -203,6 +265,8 @@ pub(crate) enum RoleArg {
     Admin,
     /// Calls what allows service accounts
     Service,
+    /// Registers tools
+    Worker,
 }
 
 impl std::fmt::Display for RoleArg {
@@ -212,6 +276,7 @@ impl std::fmt::Display for RoleArg {
             Self::Approver => "approver",
             Self::Admin => "admin",
             Self::Service => "service",
+            Self::Worker => "worker",
         })
     }
 }
@@ -268,13 +333,22 @@ pub(crate) struct CallArgs {
     /// The arguments: JSON, @FILE, or - for standard input; {} where nothing is said
     #[arg(value_name = "JSON|@FILE|-")]
     pub(crate) input: Option<String>,
-    /// The session to call in: what you approve for a session counts only there [default: ses_local, or the session
-    /// of COUNTERSIGN_TOKEN]
+    /// The session to call in: what you approve for a session counts only there [default: your own]
     #[arg(long, value_name = "ID")]
     pub(crate) session: Option<String>,
     /// Do not ask here; leave it waiting for a person
     #[arg(long)]
     pub(crate) no_wait: bool,
+    #[command(flatten)]
+    pub(crate) identity: Identity,
+}
+
+/// As whom a command calls.
+#[derive(Debug, Args)]
+pub(crate) struct Identity {
+    /// Call as an agent instead of as yourself: its token, @FILE, or `agent` for the data folder's agent.token
+    #[arg(long = "as", value_name = "TOKEN|@FILE|agent")]
+    pub(crate) as_token: Option<String>,
 }
 
 const RUN_EXAMPLES: &str = "\
@@ -298,18 +372,20 @@ pub(crate) struct RunArgs {
     /// The script: a file, or - for standard input
     #[arg(value_name = "FILE|-")]
     pub(crate) file: String,
-    /// The session to run in: what you approve for a session counts only there [default: ses_local, or the session
-    /// of COUNTERSIGN_TOKEN]
+    /// The session to run in: what you approve for a session counts only there [default: your own]
     #[arg(long, value_name = "ID")]
     pub(crate) session: Option<String>,
     /// Do not ask here; leave it waiting for a person
     #[arg(long)]
     pub(crate) no_wait: bool,
+    #[command(flatten)]
+    pub(crate) identity: Identity,
 }
 
 const APPROVE_EXAMPLES: &str = "\
 Examples:
-  countersign --demo approve eli_…
+  countersign approve eli_…                                   shows the whole question, then asks
+  countersign approve eli_… --yes --digest 3f2a…              for scripts: approves what has this digest, nothing else
   countersign --demo approve eli_… --remember call --comment 'checked with Ann'
   countersign --demo approve eli_… --data '{\"warehouseId\":\"WH-7\"}'
 
@@ -320,9 +396,22 @@ The call runs in the server. Where none runs it runs in this process, so its too
 pub(crate) struct ApproveArgs {
     /// The elicitation (eli_…), or its execution (exec_…) while it waits for only one
     pub(crate) id: String,
-    /// How long the yes counts; what the question says where nothing is said
+    /// What the approval covers: this call, or later calls of the tool in its session too; what the question says where
+    /// nothing is said
     #[arg(long, value_name = "call|session")]
     pub(crate) remember: Option<RememberArg>,
+    /// With --remember session: cover only calls with the same arguments
+    #[arg(long)]
+    pub(crate) same_arguments: bool,
+    /// With --remember session: cover at most so many later calls
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) uses: Option<u32>,
+    /// Approve without being asked; needs --digest, which says what you have seen
+    #[arg(long, requires = "digest")]
+    pub(crate) yes: bool,
+    /// The digest of the question you have seen (`inbox --json` shows it); nothing else is approved
+    #[arg(long, value_name = "DIGEST")]
+    pub(crate) digest: Option<String>,
     /// A word for the record
     #[arg(long, value_name = "TEXT")]
     pub(crate) comment: Option<String>,

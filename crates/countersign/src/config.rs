@@ -15,7 +15,7 @@ use std::time::Duration;
 use countersign_core::policy::{Policy, parse_duration};
 use countersign_kernel::Settings;
 use countersign_sdk::Remember;
-use countersign_server::mcp::Surface;
+use countersign_server::mcp::{ClientElicitation, Surface};
 
 pub(crate) use environment::Environment;
 
@@ -59,8 +59,8 @@ pub(crate) struct Approvals {
     pub(crate) remember: Remember,
     /// Whether an agent's `resume` may decide.
     pub(crate) agent_may_decide: bool,
-    /// Whether an accept in the agent's own client counts as the user's decision.
-    pub(crate) client_elicitation: bool,
+    /// Whose prompts count as the user's decision: those of attended clients, or nobody's.
+    pub(crate) client_elicitation: ClientElicitation,
     /// How long a remembered yes counts at most.
     pub(crate) remember_for: Duration,
     /// How long what waits is kept in memory.
@@ -74,7 +74,7 @@ impl Default for Approvals {
             expires: settings.expires,
             remember: settings.remember,
             agent_may_decide: false,
-            client_elicitation: true,
+            client_elicitation: ClientElicitation::Attended,
             remember_for: settings.remember_for,
             park_after: settings.park_after,
         }
@@ -196,7 +196,7 @@ impl Config {
             }
             "approvals.remember" => approvals.remember = remember(text)?,
             "approvals.agent_may_decide" => approvals.agent_may_decide = truth(text)?,
-            "approvals.client_elicitation" => approvals.client_elicitation = truth(text)?,
+            "approvals.client_elicitation" => approvals.client_elicitation = client_elicitation(text)?,
             other => return Err(format!("there is no key `{other}`")),
         }
         Ok(())
@@ -247,6 +247,14 @@ fn url(text: &str) -> Result<String, String> {
 
 fn list(text: &str) -> Vec<String> {
     text.split(',').map(str::trim).filter(|item| !item.is_empty()).map(ToOwned::to_owned).collect()
+}
+
+fn client_elicitation(text: &str) -> Result<ClientElicitation, String> {
+    match text {
+        "attended" => Ok(ClientElicitation::Attended),
+        "never" => Ok(ClientElicitation::Never),
+        _ => Err("expected \"attended\" or \"never\"".to_owned()),
+    }
 }
 
 fn surface(text: &str) -> Result<Surface, String> {

@@ -140,6 +140,23 @@ impl Contact {
         })
     }
 
+    /// Whoever calls: the operator, or an agent where its token is given, as itself, as `@FILE`, or as `agent` for the data
+    /// folder's own.
+    pub(crate) fn caller(&self, token: Option<&str>) -> Result<Client, Problem> {
+        match token {
+            None => Ok(self.operator.clone()),
+            Some("agent") => Ok(self.agent.clone()),
+            Some(given) => {
+                let secret = match given.strip_prefix('@') {
+                    Some(file) => std::fs::read_to_string(file)
+                        .map_err(|error| Problem::usage(format!("--as: {file} cannot be read: {error}")))?,
+                    None => given.to_owned(),
+                };
+                Client::new(self.operator.url(), secret.trim())
+            }
+        }
+    }
+
     /// What people call those who act here.
     pub(crate) async fn names(&self) -> &Names {
         self.names.get_or_init(|| Names::known_to(&self.operator)).await

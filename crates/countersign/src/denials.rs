@@ -1,4 +1,5 @@
-//! Earlier refusals of exactly the same thing: whoever is asked again should know what was said before (A15).
+//! Earlier denials of the same tool with the same arguments, in whatever session or client of the same user: whoever is asked
+//! again should know what was said before (A15).
 
 use countersign_server::wire::Elicitation;
 
@@ -14,7 +15,9 @@ const MOST_TOLD: usize = 3;
 pub(crate) async fn of(client: &Client, names: &Names, asked: &Elicitation) -> Vec<String> {
     let (mut found, mut part) = (Vec::new(), Some(Part::default()));
     while let Some(wanted) = part {
-        let Ok(list) = client.elicitations_about(&asked.digest, &wanted).await else { return Vec::new() };
+        let Ok(list) = client.elicitations_like(&asked.question.elicitation_id, &wanted).await else {
+            return Vec::new();
+        };
         part = Part::after(&list);
         found.extend(list.items.into_iter().filter_map(|earlier| earlier.decision));
     }

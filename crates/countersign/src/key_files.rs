@@ -9,14 +9,16 @@ use std::io::{ErrorKind, Write as _};
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
-use countersign_kernel::Gateway;
 use countersign_kernel::ports::{Entropy as _, SystemEntropy};
+use countersign_kernel::{Gateway, NewToken};
 use countersign_sdk::{ExposeSecret as _, Role, SecretString};
 
 /// What the operator acts with.
 pub(crate) const ADMIN_TOKEN: &str = "admin.token";
-/// What agents on this machine call with.
+/// What agents on this machine call with, where they have no token of their own. It is never attended.
 pub(crate) const AGENT_TOKEN: &str = "agent.token";
+/// The first user, whom the first start makes.
+const OPERATOR: &str = "operator";
 const SEAL_KEY: &str = "seal.key";
 const KEY_BYTES: usize = 32;
 
@@ -30,8 +32,10 @@ impl LocalTokens {
     /// Reads them, or makes those that are not there.
     pub(crate) async fn ensure(gateway: &Gateway, folder: &Path) -> anyhow::Result<Self> {
         let none_known = gateway.tokens().await?.is_empty();
-        let admin = token(gateway, folder, ADMIN_TOKEN, Role::Admin, none_known).await?;
-        let agent = token(gateway, folder, AGENT_TOKEN, Role::Agent, none_known).await?;
+        let operator = gateway.ensure_operator(OPERATOR).await?.id;
+        let of = |name, role| NewToken::new(name, role).of(operator);
+        let admin = token(gateway, folder, of(ADMIN_TOKEN, Role::Admin), none_known).await?;
+        let agent = token(gateway, folder, of(AGENT_TOKEN, Role::Agent), none_known).await?;
         Ok(Self { admin, agent })
     }
 }
@@ -74,15 +78,15 @@ pub(crate) fn seal_key(folder: &Path) -> anyhow::Result<[u8; KEY_BYTES]> {
 async fn token(
     gateway: &Gateway,
     folder: &Path,
-    name: &str,
-    role: Role,
+    new: NewToken,
     none_known: bool,
 ) -> anyhow::Result<SecretString> {
-    if let Some(known) = read_token(folder, name)?.filter(|_| !none_known) {
+    let path = folder.join(&new.name);
+    if let Some(known) = read_token(folder, &new.name)?.filter(|_| !none_known) {
         return Ok(known);
     }
-    let minted = gateway.create_token(name, role, None).await?;
-    write_private(&folder.join(name), format!("{}\n", minted.secret.expose_secret()).as_bytes())?;
+    let minted = gateway.create_token(new, None).await?;
+    write_private(&path, format!("{}\n", minted.secret.expose_secret()).as_bytes())?;
     Ok(minted.secret)
 }
 

@@ -1,4 +1,4 @@
-//! What people call the holders of tokens, so that a person reads a name and not only an id.
+//! What people call users and the holders of tokens, so that a person reads a name and not only an id.
 //!
 //! Promise: a name never stands alone. Names can be given twice; the beginning of the id tells two of them apart, and the
 //! records always have the id whole.
@@ -19,7 +19,9 @@ impl Names {
     /// The names that a server knows and this credential may see.
     pub(crate) async fn known_to(client: &Client) -> Self {
         let tokens = client.tokens().await.map(|list| list.items).unwrap_or_default();
-        Self(tokens.into_iter().map(|token| (token.token_id, token.name)).collect())
+        let users = client.users().await.map(|list| list.items).unwrap_or_default();
+        let tokens = tokens.into_iter().map(|token| (token.token_id, token.name));
+        Self(tokens.chain(users.into_iter().map(|user| (user.user_id, user.name))).collect())
     }
 
     /// A principal as a person reads it.

@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::Context as _;
 use countersign_kernel::{Caller, Gateway};
 use countersign_sdk::ExposeSecret as _;
-use countersign_server::{Links, Options, Server, wire};
+use countersign_server::{CONSOLE_HOST, Links, Options, Server, wire};
 use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
 use serde::{Deserialize, Serialize};
 use tokio::net::TcpListener;
@@ -158,7 +158,7 @@ fn reachable(address: SocketAddr) -> SocketAddr {
 }
 
 fn options(config: &Config, url: &str) -> anyhow::Result<Options> {
-    let links = Links::below(config.public_url.as_deref().unwrap_or(url));
+    let links = Links::below(&config.public_url.clone().unwrap_or_else(|| console_url(url)));
     let mut options = Options::at(links, key_files::seal_key(&config.data_dir)?);
     options.hosts.clone_from(&config.hosts);
     if let Some(public) = &config.public_url {
@@ -172,6 +172,16 @@ fn options(config: &Config, url: &str) -> anyhow::Result<Options> {
     options.mcp.agent_may_decide = config.approvals.agent_may_decide;
     options.mcp.client_elicitation = config.approvals.client_elicitation;
     Ok(options)
+}
+
+/// Where browsers on this machine reach the console: a loopback server has a host of its own there.
+fn console_url(url: &str) -> String {
+    let is_loopback =
+        |port: &str| url == format!("http://127.0.0.1:{port}") || url == format!("http://[::1]:{port}");
+    match url.rsplit_once(':') {
+        Some((_, port)) if is_loopback(port) => format!("http://{CONSOLE_HOST}:{port}"),
+        _ => url.to_owned(),
+    }
 }
 
 fn record_figures() -> anyhow::Result<PrometheusHandle> {

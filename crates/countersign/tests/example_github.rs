@@ -166,7 +166,7 @@ impl Bench {
     }
 
     async fn approve(&self, result: &ExecutionResult) -> ExecutionResult {
-        self.decide(result, Answer::Approve { remember: None, data: None }).await
+        self.decide(result, Answer::Approve { covers: None, data: None }).await
     }
 }
 

@@ -87,6 +87,7 @@ impl<'t> Example<'t> {
             id: PrincipalId::parse("example").map_err(id)?,
             kind: PrincipalKind::Agent,
             roles: vec![Role::Agent],
+            owner: None,
         };
         let session = SessionId::parse("example").map_err(id)?;
         let subject = Subject {

@@ -35,7 +35,7 @@ fn samples() -> Vec<Event> {
 fn beginnings() -> Vec<EventBody> {
     let roles = vec![Role::Agent, Role::Approver, Role::Admin, Role::Service];
     let full = Started {
-        requester: Principal { id: principal("root"), kind: PrincipalKind::User, roles },
+        requester: Principal { id: principal("root"), kind: PrincipalKind::User, roles, owner: None },
         token: Some(tok(7)),
         idempotency_key: Some("order-1".into()),
         ..started(Kind::Gate)

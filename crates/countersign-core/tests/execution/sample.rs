@@ -165,7 +165,7 @@ pub(crate) fn decision(outcome: Outcome, at: Timestamp) -> Decision {
         Outcome::Expired => (Decider::Clock, "clock"),
         Outcome::Approved | Outcome::Denied | Outcome::Cancelled => (ann(), "console"),
     };
-    Decision { outcome, by, channel: channel.into(), at, comment: None, data: None }
+    Decision { outcome, by, channel: channel.into(), proof: None, at, comment: None, data: None }
 }
 
 /// What the gateway itself may decide: that nobody needs to any more.

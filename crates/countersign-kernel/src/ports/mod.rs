@@ -17,6 +17,6 @@ pub use scripts::{
 };
 pub use store::{
     Committed, ElicitationFilter, ElicitationRow, ExecutionFilter, ExecutionRow, GrantWrite, JournalWrite,
-    Listing, Page, Requirement, SessionRow, SessionSummary, Standing, Store, StoreError, TokenRow,
-    TokenWrite, Write,
+    Listing, LoginRow, LoginWrite, Page, Requirement, SessionRow, SessionSummary, Standing, Store,
+    StoreError, TokenRow, TokenWrite, UserMay, UserRow, UserWrite, Write,
 };

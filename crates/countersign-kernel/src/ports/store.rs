@@ -9,9 +9,9 @@ use countersign_core::elicitation::{Decision, Elicitation};
 use countersign_core::event::{Event, Kind};
 use countersign_core::execution::Status;
 use countersign_core::grant::Grant;
-use countersign_core::ids::{ElicitationId, ExecutionId, GrantId, TokenId};
+use countersign_core::ids::{ElicitationId, ExecutionId, GrantId, LoginId, TokenId, UserId};
 use countersign_core::time::Timestamp;
-use countersign_sdk::{Principal, PrincipalId, SessionId, ToolPath};
+use countersign_sdk::{Principal, PrincipalId, Role, SessionId, ToolPath};
 use serde::{Deserialize, Serialize};
 
 /// Where executions live.
@@ -80,6 +80,12 @@ pub trait Store: Send + Sync + 'static {
     /// All tokens, oldest first.
     async fn tokens(&self) -> Result<Vec<TokenRow>, StoreError>;
 
+    /// All users, oldest first.
+    async fn users(&self) -> Result<Vec<UserRow>, StoreError>;
+
+    /// One login to the console, ended or not.
+    async fn login(&self, id: LoginId) -> Result<Option<LoginRow>, StoreError>;
+
     /// Audit records after a number, in order, at most `limit`.
     async fn audit(&self, after: u64, limit: usize) -> Result<Vec<AuditRecord>, StoreError>;
 }
@@ -95,8 +101,12 @@ pub struct Write {
     pub grants: Vec<GrantWrite>,
     /// A session to open; opening it again changes nothing.
     pub session: Option<SessionRow>,
+    /// Changes to users. They happen before the changes to tokens.
+    pub users: Vec<UserWrite>,
     /// Changes to tokens.
     pub tokens: Vec<TokenWrite>,
+    /// Changes to logins.
+    pub logins: Vec<LoginWrite>,
     /// What the audit says of it. Records are numbered and chained in this order.
     pub audit: Vec<AuditEntry>,
 }
@@ -120,8 +130,27 @@ pub struct JournalWrite {
 /// What must hold at the moment of the change.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Requirement {
-    /// The token exists and is not revoked; else [`StoreError::TokenRevoked`].
-    TokenLive(TokenId),
+    /// The token exists, is neither revoked nor expired, and its user is not disabled; else [`StoreError::TokenRevoked`].
+    TokenLive {
+        /// The token.
+        id: TokenId,
+        /// The moment of the change.
+        now: Timestamp,
+    },
+    /// The user exists, is not disabled, and may do this; else [`StoreError::UserInactive`].
+    User {
+        /// The user.
+        id: UserId,
+        /// What they are about to do.
+        may: UserMay,
+    },
+    /// The login exists and has not ended; else [`StoreError::LoginEnded`].
+    LoginLive {
+        /// The login.
+        id: LoginId,
+        /// The moment of the change.
+        now: Timestamp,
+    },
     /// The session has fewer open elicitations than this; else [`StoreError::TooManyPending`].
     PendingBelow {
         /// The session.
@@ -131,12 +160,22 @@ pub enum Requirement {
     },
 }
 
+/// What a user is about to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum UserMay {
+    /// Have something run for them.
+    Act,
+    /// Decide: they are an approver or an admin.
+    Decide,
+}
+
 /// A change to a grant.
 #[derive(Debug, Clone, PartialEq)]
 pub enum GrantWrite {
     /// Remember an approval.
     Give(Grant),
-    /// Use it once. One that is gone, used up, expired at `now`, or given with a token since revoked is a [`StoreError::GrantGone`].
+    /// Use it once. One that is gone, used up, expired at `now`, or given by a user or with a token that no longer counts is
+    /// a [`StoreError::GrantGone`].
     Use {
         /// The grant.
         id: GrantId,
@@ -158,6 +197,50 @@ pub enum TokenWrite {
     Revoke {
         /// The token.
         id: TokenId,
+        /// When.
+        at: Timestamp,
+    },
+    /// Give a token of an earlier version, which had no user, to this principal or owner.
+    Adopt {
+        /// The token.
+        id: TokenId,
+        /// Who acts with it from now on.
+        principal: Principal,
+    },
+    /// Note that it was used.
+    Used {
+        /// The token.
+        id: TokenId,
+        /// When.
+        at: Timestamp,
+    },
+}
+
+/// A change to a user.
+#[derive(Debug, Clone, PartialEq)]
+pub enum UserWrite {
+    /// Add one. A name that another user has is a [`StoreError::NameTaken`].
+    Create(UserRow),
+    /// Change roles, or disable or enable one. Disabling ends all logins of the user.
+    Change {
+        /// The user.
+        id: UserId,
+        /// What they may do from now on.
+        roles: Vec<Role>,
+        /// Since when they are disabled; nothing where they are not.
+        disabled_at: Option<Timestamp>,
+    },
+}
+
+/// A change to a login.
+#[derive(Debug, Clone, PartialEq)]
+pub enum LoginWrite {
+    /// Add one, and forget those that expired before it began.
+    Begin(LoginRow),
+    /// End one. Ending what has ended changes nothing.
+    End {
+        /// The login.
+        id: LoginId,
         /// When.
         at: Timestamp,
     },
@@ -183,6 +266,8 @@ pub struct ExecutionRow {
     pub session: SessionId,
     /// Who asked for it.
     pub requester: PrincipalId,
+    /// The user for whom it was asked; none in a program that embeds the gateway without users.
+    pub owner: Option<PrincipalId>,
     /// The tool of its first call.
     pub tool: Option<ToolPath>,
     /// The caller's own key.
@@ -202,8 +287,10 @@ pub struct ElicitationRow {
     pub execution: ExecutionId,
     /// Its session.
     pub session: SessionId,
-    /// Who wants it.
+    /// Who requested it.
     pub requester: PrincipalId,
+    /// The user for whom it was requested.
+    pub owner: Option<PrincipalId>,
     /// When it was asked.
     pub asked_at: Timestamp,
     /// How it ended, if it did.
@@ -241,12 +328,53 @@ pub struct TokenRow {
     pub hash: Digest,
     /// What people call it.
     pub name: String,
-    /// Who acts with it.
+    /// Who acts with it. A user's tokens all act as that user.
     pub principal: Principal,
+    /// Whether a person declared that the prompts of the client that holds it reach a person.
+    #[serde(default)]
+    pub attended: bool,
     /// When it was made.
     pub created_at: Timestamp,
+    /// From here on it is good for nothing.
+    #[serde(default)]
+    pub expires_at: Option<Timestamp>,
+    /// When it was last used, to the minute.
+    #[serde(default)]
+    pub last_used_at: Option<Timestamp>,
     /// When it was revoked, if it was.
     pub revoked_at: Option<Timestamp>,
+}
+
+/// A person.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct UserRow {
+    /// The immutable id.
+    pub id: UserId,
+    /// What people call them. No two users have the same.
+    pub name: String,
+    /// What they may do: approver, admin, or nothing but own agents.
+    pub roles: Vec<Role>,
+    /// When they were added.
+    pub created_at: Timestamp,
+    /// Since when they may do nothing, if that is so.
+    pub disabled_at: Option<Timestamp>,
+}
+
+/// A login to the console.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LoginRow {
+    /// Its id.
+    pub id: LoginId,
+    /// Who logged in.
+    pub user: UserId,
+    /// The token they logged in with, if any: revoking it ends the login.
+    pub token: Option<TokenId>,
+    /// When it began.
+    pub began_at: Timestamp,
+    /// From here on it is over.
+    pub expires_at: Timestamp,
+    /// When it was ended, if it was.
+    pub ended_at: Option<Timestamp>,
 }
 
 /// Which executions.
@@ -267,8 +395,12 @@ pub struct ElicitationFilter {
     pub open_only: bool,
     /// Only this execution's.
     pub execution: Option<ExecutionId>,
-    /// Only those bound to this digest: earlier decisions on the same thing.
+    /// Only those bound to this digest.
     pub digest: Option<Digest>,
+    /// Only those about this tool and these arguments ([`Elicitation::subject`]), in whatever session.
+    pub subject: Option<Digest>,
+    /// Only those requested for this user.
+    pub owner: Option<PrincipalId>,
     /// Only those of this requester's executions.
     pub requester: Option<PrincipalId>,
 }
@@ -330,9 +462,18 @@ pub enum StoreError {
     /// The grant cannot be used; nothing was changed.
     #[error("the grant {0} is gone, used up or expired")]
     GrantGone(GrantId),
-    /// A token that the change relies on is revoked or unknown; nothing was changed.
-    #[error("the token {0} is revoked")]
+    /// A token that the change relies on is unknown, revoked or expired, or its user is disabled; nothing was changed.
+    #[error("the token {0} is revoked or expired")]
     TokenRevoked(TokenId),
+    /// A user that the change relies on is unknown, disabled, or may not do this; nothing was changed.
+    #[error("the user {0} is disabled or may not do this")]
+    UserInactive(UserId),
+    /// A login that the change relies on has ended; nothing was changed.
+    #[error("the login {0} has ended")]
+    LoginEnded(LoginId),
+    /// Another user has this name; nothing was changed.
+    #[error("there is a user of this name already")]
+    NameTaken,
     /// The session has as many open elicitations as it may; nothing was changed.
     #[error("the session has {bound} open elicitations, which is the bound")]
     TooManyPending {
@@ -351,4 +492,11 @@ pub enum StoreError {
     /// The medium failed. Whether the change happened is unknown until it is looked at.
     #[error("the store is unavailable")]
     Unavailable(#[source] Box<dyn std::error::Error + Send + Sync>),
+}
+
+impl StoreError {
+    /// Whether somebody that the change relies on no longer counts.
+    pub fn is_lost_authority(&self) -> bool {
+        matches!(self, Self::TokenRevoked(_) | Self::UserInactive(_) | Self::LoginEnded(_))
+    }
 }

@@ -11,6 +11,7 @@ use countersign_core::ids::CallNo;
 
 use super::turn::Machine;
 use super::{Conductor, Done, Handler, Outcome, is_running};
+use crate::drive::lost_authority;
 use crate::error::GatewayError;
 use crate::journal::Beside;
 use crate::live::State;
@@ -77,18 +78,18 @@ impl Conductor {
 
     async fn judge(&mut self, state: &mut State, no: CallNo) -> Result<(), GatewayError> {
         match self.kernel.judge(state, no).await {
-            Err(
-                error @ GatewayError::Store(StoreError::TooManyPending { .. } | StoreError::TokenRevoked(_)),
-            ) => {
+            Err(GatewayError::Store(refusal))
+                if refusal.is_lost_authority() || matches!(refusal, StoreError::TooManyPending { .. }) =>
+            {
                 let journal = self.kernel.store.journal(self.live.id).await?;
                 state.reload(&journal)?;
-                let message = match &error {
-                    GatewayError::Store(StoreError::TokenRevoked(token)) => {
-                        format!("The credential {token} was revoked before the call could start.")
-                    }
-                    _ => "The session has as many open questions as it may; nobody was asked.".to_owned(),
+                let failure = match &refusal {
+                    StoreError::TooManyPending { .. } => Failure::new(
+                        "too_many_pending",
+                        "The session has as many open questions as it may; nobody was asked.",
+                    ),
+                    lost => lost_authority(lost),
                 };
-                let failure = Failure::new(error.code(), message);
                 if state.execution.call(no).is_some_and(|call| *call.phase() == Phase::Issued) {
                     self.kernel.settle_now(state, no, CallOutcome::Failed(failure)).await?;
                 }

@@ -7,14 +7,16 @@ use countersign_core::event::Settlement;
 use countersign_core::execution::Status;
 use countersign_core::ids::{CallNo, TokenId};
 use countersign_core::policy::PathPattern;
-use countersign_kernel::{CallRequest, Caller, DecideError, ExecutionResult, Gateway, Target};
+use countersign_kernel::{
+    CallRequest, Caller, DecideError, ExecutionResult, Gateway, NewGrant, NewToken, Target,
+};
 use countersign_sdk::{ExposeSecret, Role, SessionId};
 use countersign_testkit::faulty_store::{Fault, Faults, FaultyStore};
 use countersign_testkit::world::{InTests, World, ann, request, says, session, yes};
 use serde_json::{Value, json};
 
 async fn with_token(gateway: &Gateway, name: &str, role: Role) -> (Caller, TokenId) {
-    let minted = gateway.create_token(name, role, None).await.unwrap();
+    let minted = gateway.create_token(NewToken::new(name, role), None).await.unwrap();
     let caller = gateway.authenticate(minted.secret.expose_secret()).await.unwrap().unwrap();
     (caller, minted.row.id)
 }
@@ -141,7 +143,7 @@ async fn a_revoked_token_decides_settles_and_remembers_nothing() {
     let refused = gateway.decide(says(carol.clone(), target, yes())).await.unwrap_err();
     assert!(matches!(refused, DecideError::NotAllowed), "{refused}");
     let pattern = PathPattern::parse("lab.destroy").unwrap();
-    let refused = gateway.give_grant(&carol, &session(), &pattern, None, None).await.unwrap_err();
+    let refused = gateway.give_grant(&carol, NewGrant::new(session(), pattern.clone())).await.unwrap_err();
     assert!(matches!(refused, DecideError::NotAllowed), "{refused}");
     assert!(matches!(gateway.clear_grants(&carol, &session()).await, Err(DecideError::NotAllowed)));
     assert_eq!(gateway.open().await.len(), 1, "the question is still there");
@@ -188,7 +190,7 @@ async fn a_destructive_call_that_policy_allows_needs_a_live_token_too() {
 #[tokio::test(start_paused = true)]
 async fn a_secret_is_worth_nothing_once_its_token_is_revoked_and_is_stored_nowhere() {
     let gateway = World::new(1).start().await;
-    let minted = gateway.create_token("laptop", Role::Approver, None).await.unwrap();
+    let minted = gateway.create_token(NewToken::new("laptop", Role::Approver), None).await.unwrap();
     let secret = minted.secret.expose_secret();
     assert!(gateway.authenticate(secret).await.unwrap().is_some());
     assert!(gateway.authenticate("cs_0000").await.unwrap().is_none());
@@ -207,7 +209,7 @@ async fn whoever_holds_a_revoked_token_makes_and_revokes_no_tokens_with_it() {
     let (_, other) = with_token(&gateway, "other", Role::Agent).await;
     gateway.revoke_token(stolen, None).await.unwrap();
     // The thief was let in before, and asks only now.
-    let made = gateway.create_token("back door", Role::Admin, Some(&thief)).await;
+    let made = gateway.create_token(NewToken::new("back door", Role::Admin), Some(&thief)).await;
     assert_eq!(made.err().unwrap().code(), "token_revoked");
     assert_eq!(gateway.revoke_token(other, Some(&thief)).await.unwrap_err().code(), "token_revoked");
     assert_eq!(gateway.tokens().await.unwrap().iter().filter(|token| token.revoked_at.is_none()).count(), 1);

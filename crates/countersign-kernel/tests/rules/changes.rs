@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use countersign_core::execution::Status;
 use countersign_core::policy::PathPattern;
-use countersign_kernel::{Answer, CallRequest, Caller, DecideError, GatewayBuilder};
-use countersign_sdk::{Approved, Ctx, Plugin, Principal, Remember, Tool, ToolError};
+use countersign_kernel::{Answer, CallRequest, Caller, Coverage, DecideError, GatewayBuilder, NewGrant};
+use countersign_sdk::{Approved, Ctx, Plugin, Principal, Tool, ToolError};
 use countersign_testkit::lab::{Done, What, happen};
 use countersign_testkit::world::{InTests, World, agent, ann, request, session, yes};
 use serde_json::{Value, json};
@@ -131,7 +131,7 @@ fn a6_a_policy_that_changes_after_the_approval_means_no_start() {
 fn a6_an_approval_is_good_for_no_other_session_requester_or_arguments() {
     let world = World::new(1);
     world.life(async |gateway| {
-        let this_once = Answer::Approve { remember: Some(Remember::Call), data: None };
+        let this_once = Answer::Approve { covers: Some(Coverage::Call), data: None };
         let waiting = gateway.asks("lab.destroy", note()).await;
         gateway.ann_says(&waiting, this_once).await.unwrap();
         let other: Caller = Principal::agent("agent-2").unwrap().into();
@@ -230,7 +230,7 @@ fn a9_a_pattern_does_not_cover_a_tool_that_appears_later() {
     let world = World::new(1);
     world.life(async |gateway| {
         let everything = PathPattern::parse("**").unwrap();
-        gateway.give_grant(&ann(), &session(), &everything, None, None).await.unwrap();
+        gateway.give_grant(&ann(), NewGrant::new(session(), everything.clone())).await.unwrap();
     });
     world.life_with(edition(&world, FIRST), async |gateway| {
         assert!(gateway.ask("lab.destroy", note()).await.unwrap().success());

@@ -5,7 +5,7 @@ use std::time::Duration;
 use countersign_core::event::{EventBody, StartedBy};
 use countersign_core::grant::Grant;
 use countersign_core::policy::PathPattern;
-use countersign_kernel::{Caller, DecideError, ExecutionResult, Gateway, Settings};
+use countersign_kernel::{Caller, DecideError, ExecutionResult, Gateway, NewGrant, NewToken, Settings};
 use countersign_sdk::{ExposeSecret, Role};
 use countersign_testkit::world::{InTests, World, ann, bob, session, yes};
 use serde_json::{Value, json};
@@ -18,7 +18,8 @@ fn note() -> Value {
 async fn give(gateway: &Gateway, pattern: &str, lasts: Option<Duration>, uses: Option<u32>) -> Grant {
     let pattern = PathPattern::parse(pattern).unwrap();
     let expires_at = lasts.map(|lasts| gateway.now().after(lasts));
-    gateway.give_grant(&ann(), &session(), &pattern, expires_at, uses).await.unwrap()
+    let new = NewGrant { expires_at, uses, ..NewGrant::new(session(), pattern) };
+    gateway.give_grant(&ann(), new).await.unwrap()
 }
 
 async fn call(gateway: &Gateway, path: &str) -> ExecutionResult {
@@ -27,7 +28,7 @@ async fn call(gateway: &Gateway, path: &str) -> ExecutionResult {
 
 /// A person with a token.
 async fn with_token(gateway: &Gateway, name: &str) -> Caller {
-    let minted = gateway.create_token(name, Role::Approver, None).await.unwrap();
+    let minted = gateway.create_token(NewToken::new(name, Role::Approver), None).await.unwrap();
     gateway.authenticate(minted.secret.expose_secret()).await.unwrap().unwrap()
 }
 
@@ -120,7 +121,7 @@ async fn a_pattern_covers_what_it_found_and_nothing_beside_it() {
     assert!(call(&gateway, "lab.destroy").await.success());
     assert!(call(&gateway, "lab.put").await.success());
     let nothing = PathPattern::parse("nowhere.**").unwrap();
-    let refused = gateway.give_grant(&ann(), &session(), &nothing, None, None).await.unwrap_err();
+    let refused = gateway.give_grant(&ann(), NewGrant::new(session(), nothing.clone())).await.unwrap_err();
     assert!(matches!(refused, DecideError::NotFound), "{refused}");
 }
 
@@ -168,7 +169,7 @@ async fn a_grant_given_with_a_revoked_token_is_dead_and_does_not_hide_the_next()
     let gateway = world.start().await;
     let carol = with_token(&gateway, "carol").await;
     let pattern = PathPattern::parse("lab.destroy").unwrap();
-    gateway.give_grant(&carol, &session(), &pattern, None, None).await.unwrap();
+    gateway.give_grant(&carol, NewGrant::new(session(), pattern.clone())).await.unwrap();
     assert!(call(&gateway, "lab.destroy").await.success());
     gateway.revoke_token(carol.token.unwrap(), None).await.unwrap();
 

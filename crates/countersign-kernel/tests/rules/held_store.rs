@@ -5,11 +5,11 @@ use countersign_core::audit::AuditRecord;
 use countersign_core::digest::Digest;
 use countersign_core::event::Event;
 use countersign_core::grant::Grant;
-use countersign_core::ids::{ElicitationId, ExecutionId};
+use countersign_core::ids::{ElicitationId, ExecutionId, LoginId};
 use countersign_core::time::Timestamp;
 use countersign_kernel::ports::{
-    Committed, ElicitationFilter, ElicitationRow, ExecutionFilter, ExecutionRow, Listing, Page, SessionRow,
-    SessionSummary, Standing, Store, StoreError, TokenRow, Write,
+    Committed, ElicitationFilter, ElicitationRow, ExecutionFilter, ExecutionRow, Listing, LoginRow, Page,
+    SessionRow, SessionSummary, Standing, Store, StoreError, TokenRow, UserRow, Write,
 };
 use countersign_sdk::{PrincipalId, SessionId};
 use countersign_testkit::memory_store::MemoryStore;
@@ -143,6 +143,14 @@ impl Store for HeldStore {
 
     async fn tokens(&self) -> Result<Vec<TokenRow>, StoreError> {
         self.inner.tokens().await
+    }
+
+    async fn users(&self) -> Result<Vec<UserRow>, StoreError> {
+        self.inner.users().await
+    }
+
+    async fn login(&self, id: LoginId) -> Result<Option<LoginRow>, StoreError> {
+        self.inner.login(id).await
     }
 
     async fn audit(&self, after: u64, limit: usize) -> Result<Vec<AuditRecord>, StoreError> {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use countersign_core::execution::Status;
-use countersign_kernel::{CallRequest, DecideError, Gateway};
+use countersign_kernel::{CallRequest, DecideError, Gateway, NewToken};
 use countersign_testkit::faulty_store::{Fault, Faults, FaultyStore};
 use countersign_testkit::history::History;
 use countersign_testkit::invariants::{Moment, violations};
@@ -187,7 +187,7 @@ async fn where_the_store_is_dead_nothing_succeeds() {
     assert_eq!(gateway.ask("lab.put", note()).await.unwrap_err().code(), "unavailable");
     let robot = countersign_testkit::world::agent();
     assert!(gateway.cancel(waiting.execution, &robot, "x").await.is_err());
-    assert!(gateway.create_token("x", countersign_sdk::Role::Agent, None).await.is_err());
+    assert!(gateway.create_token(NewToken::new("x", countersign_sdk::Role::Agent), None).await.is_err());
     assert!(gateway.open_session(&robot, "x", None).await.is_err());
     tokio::time::sleep(Duration::from_secs(60)).await;
     assert_eq!(world.ledger.effects(), []);

@@ -5,7 +5,7 @@ use std::time::Duration;
 use countersign_core::event::EventBody;
 use countersign_core::execution::Status;
 use countersign_kernel::{
-    Answer, CallError, HookCall, HookError, HookVerdict, Patience, PreHook, RunRequest,
+    Answer, CallError, HookCall, HookError, HookVerdict, NewToken, Patience, PreHook, RunRequest,
 };
 use countersign_sdk::ExposeSecret as _;
 use countersign_testkit::faulty_store::{Fault, Faults};
@@ -439,7 +439,8 @@ fn a_revoked_token_stops_a_scripts_next_call_and_leaves_the_one_that_runs_alone(
     let world = world(1);
     let rules = "[[rule]]\nmatch = \"lab.*\"\neffect = \"allow\"\n";
     world.clone().under(rules).life(async |gateway| {
-        let minted = gateway.create_token("agent", countersign_sdk::Role::Agent, None).await.unwrap();
+        let minted =
+            gateway.create_token(NewToken::new("agent", countersign_sdk::Role::Agent), None).await.unwrap();
         let caller = gateway.authenticate(minted.secret.expose_secret()).await.unwrap().unwrap();
         let session = gateway.open_session(&caller, "test", None).await.unwrap();
         let source = r#"

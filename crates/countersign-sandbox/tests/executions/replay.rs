@@ -244,6 +244,7 @@ async fn forge(world: &World, execution: ExecutionId, code: &str) -> ExecutionId
             execution: forged,
             session: row.session.clone(),
             requester: row.requester.clone(),
+            owner: row.owner.clone(),
             asked_at: at,
             decision: None,
         })

@@ -1,29 +1,28 @@
-//! Logging in to the console: a link that is good once, then a cookie.
+//! Logging in to the console: by a link that is good once, or by a token; then a cookie.
 //!
 //! Promises: opening a link changes nothing, so that a scanner or a prefetch does not use it up; pressing its button
-//! does, once. The cookie names the token its holder logged in with: revoking that token logs them out. It is sealed, not
-//! stored, so that it survives a restart. What must come with every change is told once, when the link is used, and kept by
-//! the page: browsers send a cookie to every port of a host, and whoever listens there must not be able to decide with it.
+//! does, once. A login is a record in the store: logging out, disabling its user or revoking the token it was made with ends
+//! it at once, whoever has the cookie. The cookie alone neither reads nor decides: every request needs the page's key too,
+//! which is told once, at login, and kept by the page for its own origin. Browsers send a cookie to every port of a host, and
+//! whoever listens there must not be able to do anything with it.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use axum::http::{HeaderMap, header};
-use countersign_core::ids::TokenId;
+use countersign_core::ids::{LoginId, TokenId, UserId};
 use countersign_core::time::Timestamp;
 use countersign_kernel::ports::{Entropy as _, SystemEntropy};
 use countersign_kernel::{Caller, Gateway, GatewayError};
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use sha2::Sha256;
 
-use super::Proof;
-
 /// What the cookie's name begins with; the port follows, because browsers tell hosts apart and not ports.
 pub(crate) const COOKIE: &str = "countersign";
 /// How long a link is good.
 const LINK_LIFE: Duration = Duration::from_secs(10 * 60);
-/// How long a cookie is good.
+/// How long a login lasts.
 pub(crate) const COOKIE_LIFE: Duration = Duration::from_secs(12 * 60 * 60);
 /// The most links that are good at once; the oldest give way.
 const MAX_LINKS: usize = 100;
@@ -35,17 +34,25 @@ pub(crate) struct Logins {
     links: Mutex<HashMap<String, Link>>,
 }
 
+/// Whom a link logs in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Invited {
+    pub(crate) user: UserId,
+    /// The token that asked for the link, where it was for its own holder.
+    pub(crate) token: Option<TokenId>,
+}
+
 struct Link {
-    token: TokenId,
+    invited: Invited,
     expires_at: Timestamp,
 }
 
-/// What using a link up gives.
+/// What a login gives to a browser.
 pub(crate) struct Pass {
     /// The cookie's value.
     pub(crate) cookie: String,
-    /// What must come with every change. It is not told again.
-    pub(crate) csrf: String,
+    /// What must come with every request. It is not told again.
+    pub(crate) page_key: String,
 }
 
 impl Logins {
@@ -59,13 +66,9 @@ impl Logins {
         &self.cookie
     }
 
-    /// A code for somebody who holds this token, and until when it is good.
-    pub(crate) fn invite(&self, token: TokenId, now: Timestamp) -> Option<(String, Timestamp)> {
-        let code: String = [SystemEntropy.bits()?, SystemEntropy.bits()?]
-            .concat()
-            .iter()
-            .map(|b| format!("{b:02x}"))
-            .collect();
+    /// A code that logs somebody in once, and until when it is good.
+    pub(crate) fn invite(&self, invited: Invited, now: Timestamp) -> Option<(String, Timestamp)> {
+        let code = hex(&[SystemEntropy.bits()?, SystemEntropy.bits()?].concat());
         let expires_at = now.after(LINK_LIFE);
         let mut links = self.links.lock().unwrap_or_else(PoisonError::into_inner);
         links.retain(|_, link| link.expires_at > now);
@@ -73,7 +76,7 @@ impl Logins {
             let oldest = links.iter().min_by_key(|(_, link)| link.expires_at).map(|(code, _)| code.clone());
             oldest.map(|code| links.remove(&code));
         }
-        links.insert(code.clone(), Link { token, expires_at });
+        links.insert(code.clone(), Link { invited, expires_at });
         Some((code, expires_at))
     }
 
@@ -83,36 +86,43 @@ impl Logins {
         links.get(code).is_some_and(|link| link.expires_at > now)
     }
 
-    /// Uses a code up.
-    pub(crate) fn redeem(&self, code: &str, now: Timestamp) -> Option<Pass> {
+    /// Uses a code up: whom it logs in.
+    pub(crate) fn redeem(&self, code: &str, now: Timestamp) -> Option<Invited> {
         let link = self.links.lock().unwrap_or_else(PoisonError::into_inner).remove(code)?;
-        if link.expires_at <= now {
-            return None;
-        }
-        let body = format!("{}.{}", link.token, now.after(COOKIE_LIFE).as_millis());
-        let seal = self.seal("cookie", &body);
-        Some(Pass { csrf: self.seal("csrf", &body), cookie: format!("{body}.{seal}") })
+        (link.expires_at > now).then_some(link.invited)
     }
 
-    /// Who holds a cookie; nobody where it is forged, too old, or its token was revoked.
+    /// Logs a user in; nothing where they may not decide, or the token is no longer good.
+    pub(crate) async fn log_in(
+        &self,
+        gateway: &Gateway,
+        invited: Invited,
+    ) -> Result<Option<Pass>, GatewayError> {
+        let login = gateway.begin_login(invited.user, invited.token, COOKIE_LIFE).await?;
+        Ok(login.map(|login| {
+            let body = login.id.to_string();
+            let seal = self.seal("cookie", &body);
+            Pass { page_key: self.seal("page", &body), cookie: format!("{body}.{seal}") }
+        }))
+    }
+
+    /// Who holds a cookie, and the login it is of; nobody where it is forged or the login has ended.
     pub(crate) async fn holder(
         &self,
         gateway: &Gateway,
         cookie: &str,
-    ) -> Result<Option<(Caller, Proof)>, GatewayError> {
+    ) -> Result<Option<(Caller, LoginId)>, GatewayError> {
         let Some((body, seal)) = cookie.rsplit_once('.') else { return Ok(None) };
         if !self.is_sealed("cookie", body, seal) {
             return Ok(None);
         }
-        let Some((token, expires)) = body.split_once('.') else { return Ok(None) };
-        let (Ok(token), Ok(expires)) = (token.parse::<TokenId>(), expires.parse::<u64>()) else {
-            return Ok(None);
-        };
-        if gateway.now() >= Timestamp::from_millis(expires) {
-            return Ok(None);
-        }
-        let csrf = self.seal("csrf", body);
-        Ok(gateway.holder(token).await?.map(|caller| (caller, Proof::Cookie { csrf })))
+        let Ok(login) = body.parse::<LoginId>() else { return Ok(None) };
+        Ok(gateway.login_caller(login).await?.map(|caller| (caller, login)))
+    }
+
+    /// Whether this is the key that the pages of a login send.
+    pub(crate) fn is_page_key(&self, login: LoginId, key: &str) -> bool {
+        self.is_sealed("page", &login.to_string(), key)
     }
 
     /// The cookie of ours that a browser sent.
@@ -133,8 +143,7 @@ impl Logins {
     }
 
     fn seal(&self, purpose: &str, body: &str) -> String {
-        let Some(mac) = self.mac(purpose, body) else { return String::new() };
-        mac.finalize().into_bytes().iter().map(|b| format!("{b:02x}")).collect()
+        self.mac(purpose, body).map(|mac| hex(&mac.finalize().into_bytes())).unwrap_or_default()
     }
 
     fn is_sealed(&self, purpose: &str, body: &str, seal: &str) -> bool {
@@ -148,22 +157,25 @@ impl Logins {
     }
 }
 
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|b| format!("{b:02x}")).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     const NOON: Timestamp = Timestamp::from_millis(1_000_000);
-
-    fn token() -> TokenId {
-        TokenId::from_random([7; 16])
+    fn somebody() -> Invited {
+        Invited { user: UserId::from_random([7; 16]), token: None }
     }
 
     #[test]
     fn a_link_is_good_once_and_looking_at_it_uses_nothing_up() {
         let logins = Logins::new([1; 32], 7420);
-        let (code, _) = logins.invite(token(), NOON).unwrap();
+        let (code, _) = logins.invite(somebody(), NOON).unwrap();
         assert!(logins.is_good(&code, NOON) && logins.is_good(&code, NOON));
-        assert!(logins.redeem(&code, NOON).is_some());
+        assert_eq!(logins.redeem(&code, NOON), Some(somebody()));
         assert!(!logins.is_good(&code, NOON));
         assert!(logins.redeem(&code, NOON).is_none());
     }
@@ -171,7 +183,7 @@ mod tests {
     #[test]
     fn a_link_is_good_for_ten_minutes_and_not_a_millisecond_more() {
         let logins = Logins::new([1; 32], 7420);
-        let (code, expires_at) = logins.invite(token(), NOON).unwrap();
+        let (code, expires_at) = logins.invite(somebody(), NOON).unwrap();
         assert_eq!(NOON.until(expires_at), LINK_LIFE);
         let before = Timestamp::from_millis(expires_at.as_millis() - 1);
         assert!(logins.is_good(&code, before) && !logins.is_good(&code, expires_at));
@@ -181,10 +193,10 @@ mod tests {
     #[test]
     fn the_oldest_of_too_many_links_gives_way() {
         let logins = Logins::new([1; 32], 7420);
-        let (first, _) = logins.invite(token(), NOON).unwrap();
+        let (first, _) = logins.invite(somebody(), NOON).unwrap();
         let later = NOON.after(Duration::from_secs(1));
         for _ in 0..MAX_LINKS {
-            logins.invite(token(), later).unwrap();
+            logins.invite(somebody(), later).unwrap();
         }
         assert!(!logins.is_good(&first, later));
     }
@@ -194,7 +206,7 @@ mod tests {
         let (ours, theirs) = (Logins::new([1; 32], 7420), Logins::new([2; 32], 7420));
         let seal = ours.seal("cookie", "a");
         assert!(ours.is_sealed("cookie", "a", &seal));
-        assert!(!ours.is_sealed("cookie", "b", &seal) && !ours.is_sealed("csrf", "a", &seal));
+        assert!(!ours.is_sealed("cookie", "b", &seal) && !ours.is_sealed("page", "a", &seal));
         assert!(!theirs.is_sealed("cookie", "a", &seal));
         for bad in ["", "zz", &seal[..62], &format!("{seal}00"), "é"] {
             assert!(!ours.is_sealed("cookie", "a", bad), "{bad}");

@@ -2,7 +2,7 @@
 //!
 //! Promises: a request from a foreign host or origin is refused on every route (R15); every route stands in
 //! [`table`], and one that does not is refused; an agent's credential is refused on every deciding route (R10); a cookie
-//! changes nothing without its CSRF token. What cannot be found out is a no.
+//! neither reads nor changes anything without the key that its pages have. What cannot be found out is a no.
 
 mod login;
 mod pace;
@@ -15,9 +15,10 @@ use axum::extract::{MatchedPath, Request, State};
 use axum::http::{HeaderMap, Method, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
+use countersign_core::ids::LoginId;
 use countersign_kernel::Caller;
 
-pub(crate) use login::{COOKIE, COOKIE_LIFE, Logins};
+pub(crate) use login::{COOKIE, COOKIE_LIFE, Invited, Logins, Pass};
 pub(crate) use pace::Pace;
 pub(crate) use place::Places;
 pub use table::routes;
@@ -27,23 +28,20 @@ use crate::refusal::Refusal;
 use crate::shared::Shared;
 use table::Front;
 
-/// What a cookie's holder sends with every change.
+/// What a page of the console sends with every request, beside its cookie.
 pub(crate) const CSRF_HEADER: &str = "x-csrf-token";
 
 /// The address a request came from.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Peer(pub(crate) std::net::IpAddr);
 
-/// How somebody proved who they are.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Proof {
+/// How somebody showed who they are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Credential {
     /// `Authorization: Bearer …`.
     Bearer,
     /// The console's cookie.
-    Cookie {
-        /// What must come with every change.
-        csrf: String,
-    },
+    Cookie(LoginId),
 }
 
 /// The one door. Everything that is served stands behind it. Who is turned away from a page reads a page.
@@ -77,7 +75,7 @@ fn route(request: &Request) -> Result<&'static table::Route, Refusal> {
 
 async fn pass(shared: &Shared, mut request: Request, next: Next) -> Result<Response, Refusal> {
     shared.places.check(request.headers())?;
-    let allowed = route(&request)?.allowed;
+    let table::Route { allowed, front, .. } = *route(&request)?;
     if allowed == table::Allowed::Anyone {
         return Ok(next.run(request).await);
     }
@@ -85,20 +83,23 @@ async fn pass(shared: &Shared, mut request: Request, next: Next) -> Result<Respo
         return Err(Refusal::forbidden("not_json", "send `Content-Type: application/json`"));
     }
     let peer = request.extensions().get::<Peer>().copied();
-    let (caller, proof) = authenticate(shared, request.headers(), peer).await?;
+    let (caller, credential) = authenticate(shared, request.headers(), peer).await?;
     shared.pace.request(&caller)?;
     allowed.check(&caller.principal)?;
-    if let Proof::Cookie { csrf } = &proof
-        && !is_reading(request.method())
-    {
+    if let Credential::Cookie(login) = credential {
         let sent = request.headers().get(CSRF_HEADER).and_then(|value| value.to_str().ok());
-        if sent != Some(csrf.as_str()) {
-            let detail = format!("a change that a cookie speaks for needs its {CSRF_HEADER} header");
-            return Err(Refusal::forbidden("csrf", detail));
+        match sent {
+            Some(key) if shared.logins.is_page_key(login, key) => {}
+            // A browser that opens a page sends the cookie alone. The empty page fetches the same address with its key.
+            None if front == Front::Page && is_reading(request.method()) => return Ok(console::empty_page()),
+            _ => {
+                let detail = format!("a request that a cookie speaks for needs its {CSRF_HEADER} header");
+                return Err(Refusal::forbidden("csrf", detail));
+            }
         }
     }
     request.extensions_mut().insert(caller);
-    request.extensions_mut().insert(proof);
+    request.extensions_mut().insert(credential);
     Ok(next.run(request).await)
 }
 
@@ -121,12 +122,13 @@ async fn authenticate(
     shared: &Shared,
     headers: &HeaderMap,
     peer: Option<Peer>,
-) -> Result<(Caller, Proof), Refusal> {
+) -> Result<(Caller, Credential), Refusal> {
     let found = if headers.contains_key(header::AUTHORIZATION) {
         let secret = bearer(headers).ok_or_else(|| unauthenticated("write `Authorization: Bearer TOKEN`"))?;
-        shared.gateway.authenticate(secret).await?.map(|caller| (caller, Proof::Bearer))
+        shared.gateway.authenticate(secret).await?.map(|caller| (caller, Credential::Bearer))
     } else if let Some(cookie) = shared.logins.cookie(headers) {
-        shared.logins.holder(&shared.gateway, cookie).await?
+        let holder = shared.logins.holder(&shared.gateway, cookie).await?;
+        holder.map(|(caller, login)| (caller, Credential::Cookie(login)))
     } else {
         return Err(unauthenticated("send a token: `Authorization: Bearer TOKEN`"));
     };

@@ -8,6 +8,7 @@ use std::net::{IpAddr, SocketAddr};
 
 use axum::http::{HeaderMap, HeaderValue, header};
 
+use crate::links::CONSOLE_HOST;
 use crate::refusal::Refusal;
 
 /// The names and origins that are ours.
@@ -64,7 +65,7 @@ impl Places {
                     || address == self.listening
                     || self.listening.is_unspecified()
             }
-            Err(_) => name == "localhost" && reaches_loopback(self.listening),
+            Err(_) => matches!(name, "localhost" | CONSOLE_HOST) && reaches_loopback(self.listening),
         }
     }
 }

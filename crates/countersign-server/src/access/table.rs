@@ -67,6 +67,7 @@ pub(crate) const ROUTES: &[Route] = &[
     page("/sessions/{id}", Allowed::Deciders),
     page("/audit", Allowed::Deciders),
     page("/tokens", Allowed::Admins),
+    page("/users", Allowed::Admins),
     page("/assets/{name}", Allowed::Anyone),
     // The link is the credential; opening it changes nothing.
     page("/login", Allowed::Anyone),
@@ -101,6 +102,10 @@ pub(crate) const ROUTES: &[Route] = &[
     route(Method::POST, "/api/tokens", Allowed::Admins),
     route(Method::DELETE, "/api/tokens/{id}", Allowed::Admins),
     route(Method::POST, "/api/login-links", Allowed::Deciders),
+    route(Method::GET, "/api/users", Allowed::Admins),
+    route(Method::POST, "/api/users", Allowed::Admins),
+    route(Method::PATCH, "/api/users/{id}", Allowed::Admins),
+    route(Method::POST, "/api/users/{id}/invite", Allowed::Admins),
     Route { method: None, path: "/mcp", allowed: Allowed::Callers, front: Front::Program },
 ];
 
@@ -169,10 +174,13 @@ mod tests {
             (Method::POST, "/api/tokens"),
             (Method::DELETE, "/api/tokens/{id}"),
             (Method::POST, "/api/login-links"),
+            (Method::POST, "/api/users"),
+            (Method::PATCH, "/api/users/{id}"),
+            (Method::POST, "/api/users/{id}/invite"),
         ] {
             let allowed = route_of(&method, path).unwrap().allowed;
-            for kind in [PrincipalKind::Agent, PrincipalKind::Service] {
-                let roles = vec![Role::Agent, Role::Service, Role::Approver, Role::Admin];
+            for kind in [PrincipalKind::Agent, PrincipalKind::Service, PrincipalKind::Worker] {
+                let roles = vec![Role::Agent, Role::Service, Role::Worker, Role::Approver, Role::Admin];
                 let somebody = Principal { kind, roles, ..Principal::agent("x").unwrap() };
                 assert!(!allowed.admits(&somebody), "{method} {path} {somebody:?}");
             }

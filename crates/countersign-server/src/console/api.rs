@@ -13,7 +13,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tower::ServiceExt as _;
 
-use crate::access::{self, Proof};
+use crate::access::{self, Credential};
 use crate::refusal::Refusal;
 use crate::wire;
 
@@ -60,7 +60,7 @@ impl Api {
             Request::builder().method(method).uri(path).header(header::CONTENT_TYPE, "application/json");
         let mut request = request.body(body).map_err(|_| unreadable("this is no address"))?;
         request.extensions_mut().insert(reader.clone());
-        request.extensions_mut().insert(Proof::Bearer);
+        request.extensions_mut().insert(Credential::Bearer);
         let Ok(response) = self.rest.clone().oneshot(request).await;
         let status = response.status();
         let read = response.into_body().collect().await;

@@ -4,7 +4,6 @@
 // screen, and one that only just got there is decided by neither a key nor a click that was meant for the one before. Only
 // whoever decided here is taken on to the next request; what others decide moves nothing under anybody's hands.
 
-const page = document.body.dataset.page;
 const $ = (selector, within = document) => within.querySelector(selector);
 const $$ = (selector, within = document) => [...within.querySelectorAll(selector)];
 
@@ -23,6 +22,40 @@ const store = {
   remove: (key) => { try { localStorage.removeItem(key); } catch { /* the same */ } },
 };
 
+// ---- REST and pages
+
+// The cookie alone opens nothing: the key that the login page handed over goes with every request. It is kept for this
+// origin only, so that servers on other ports of this host never see it.
+const keyed = (headers) => ({ ...headers, "x-csrf-token": store.get("csrf") ?? "" });
+
+const toMarkup = globalThis.trustedTypes
+  ? trustedTypes.createPolicy("countersign", { createHTML: (text) => text })
+  : { createHTML: (text) => text };
+
+// A page of ours, parsed; its scripts do not run.
+const fetchPage = async (path) => {
+  const answer = await fetch(path, { headers: keyed({ accept: "text/html" }) });
+  if (answer.status === 401) location.assign("/login");
+  // What is on the screen is better than a page that says that there is none.
+  if (!answer.ok) throw new Error(`the server answered ${answer.status}`);
+  return new DOMParser().parseFromString(toMarkup.createHTML(await answer.text()), "text/html");
+};
+
+// A browser opens a page with its cookie alone, and gets an empty one; what is to be on it is fetched with the key.
+const fill = async () => {
+  const answer = await fetch(location.href, { headers: keyed({ accept: "text/html" }) });
+  if (answer.status === 403 && !answer.headers.get("content-type")?.startsWith("text/html")) return location.replace("/login");
+  const whole = new DOMParser().parseFromString(toMarkup.createHTML(await answer.text()), "text/html");
+  // Without its key this browser is logged in only by half.
+  if ($("[data-code=csrf]", whole)) return location.replace("/login");
+  document.title = whole.title;
+  document.body.replaceWith(document.adoptNode(whole.body));
+};
+if (document.body.dataset.page === "empty") {
+  try { await fill(); } catch { setTimeout(() => location.reload(), 1000); }
+}
+const page = document.body.dataset.page;
+
 let saying;
 const say = (text) => {
   const said = $("#said");
@@ -32,23 +65,8 @@ const say = (text) => {
   saying = setTimeout(() => (said.textContent = ""), 6000);
 };
 
-// ---- REST and pages
-
-const toMarkup = globalThis.trustedTypes
-  ? trustedTypes.createPolicy("countersign", { createHTML: (text) => text })
-  : { createHTML: (text) => text };
-
-// A page of ours, parsed; its scripts do not run.
-const fetchPage = async (path) => {
-  const answer = await fetch(path, { headers: { accept: "text/html" } });
-  if (answer.status === 401) location.assign("/");
-  // What is on the screen is better than a page that says that there is none.
-  if (!answer.ok) throw new Error(`the server answered ${answer.status}`);
-  return new DOMParser().parseFromString(toMarkup.createHTML(await answer.text()), "text/html");
-};
-
 const call = async (method, path, body) => {
-  const headers = { "x-csrf-token": store.get("csrf") ?? "", "content-type": "application/json" };
+  const headers = keyed({ "content-type": "application/json" });
   const answer = await fetch(path, { method, headers, body: body === undefined ? undefined : JSON.stringify(body) });
   const text = await answer.text();
   const value = text ? JSON.parse(text) : null;
@@ -119,6 +137,9 @@ const submit = async (form) => {
       const place = $("#secret");
       $("pre", place).textContent = value.secret;
       place.hidden = false;
+    } else if (form.dataset.then === "link") {
+      $("#secret pre").textContent = value.url;
+      $("#secret").hidden = false;
     } else say("Done.");
   } catch (error) {
     if (error.problem?.executionId && form.dataset.then === "execution") return location.assign(`/executions/${error.problem.executionId}`);
@@ -191,8 +212,8 @@ const decide = async (answer) => {
   if (answer !== "deny" && performance.now() - shownAt < settleMs) return say("This request only just opened. Read it, then decide.");
   if (answer !== "deny" && article.hasAttribute("data-long")) return say("Read the arguments to their end first.");
   if (answer === "session" && !$('[value="session"]', form)) return say("This tool asks each time; a yes counts once.");
-  const { id, execution, kind } = article.dataset;
-  const body = { executionId: execution, approved: answer !== "deny" };
+  const { id, execution, kind, digest } = article.dataset;
+  const body = { executionId: execution, digest, approved: answer !== "deny" };
   const reason = form.elements.reason.value.trim();
   if (reason) body.comment = reason;
   try {
@@ -200,7 +221,12 @@ const decide = async (answer) => {
       if (kind === "form") {
         if (!form.reportValidity()) return;
         body.data = gather(form).data ?? {};
-      } else body.remember = answer;
+      } else {
+        body.remember = answer;
+        const { scope, uses } = form.elements;
+        if (answer === "session" && scope?.value === "same") body.rememberArgs = "same";
+        if (answer === "session" && uses?.value) body.rememberUses = Number(uses.value);
+      }
     }
     for (const button of $$("button", form)) button.disabled = true;
     ours.add(id);
@@ -398,21 +424,36 @@ const refreshSoon = (ms = 100) => {
   }, ms);
 };
 
-const listen = () => {
-  const { after } = document.body.dataset;
-  if (after === undefined) return;
-  // The browser comes back by itself, with the id of the last event it saw.
-  const events = new EventSource(`/api/events?brief=true&after=${after}`);
-  // A browser keeps pages that were left, and their streams; six of those, and the next page waits a minute for a connection.
-  addEventListener("pagehide", () => events.close());
+// A stream of events, read until it ends; EventSource cannot send the key. Gives the id of the last event.
+const follow = async (after, signal, tell) => {
+  const answer = await fetch(`/api/events?brief=true&after=${after}`, { headers: keyed({ accept: "text/event-stream" }), signal });
+  if (answer.status === 401) return location.assign("/login");
+  if (!answer.ok) throw new Error(`the server answered ${answer.status}`);
+  $("#offline").hidden = true;
+  const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
+  let rest = "";
+  for (let part = await reader.read(); !part.done; part = await reader.read()) {
+    const blocks = (rest + part.value).split("\n\n");
+    rest = blocks.pop();
+    for (const block of blocks) {
+      const fields = block.split("\n").map((line) => line.match(/^(\w+): ?(.*)$/)).filter(Boolean);
+      const field = (name) => fields.filter(([, key]) => key === name).map(([, , value]) => value).join("\n");
+      if (field("id")) after = field("id");
+      if (field("data")) tell(field("event"), JSON.parse(field("data")));
+    }
+    document.body.dataset.after = after;
+  }
+};
+
+const listen = async () => {
+  if (document.body.dataset.after === undefined) return;
   const counted = new Set();
-  events.onopen = () => ($("#offline").hidden = true);
-  events.onerror = () => {
-    $("#offline").hidden = false;
-    // Some answers end it for good, such as that of a server that only just starts.
-    if (events.readyState === EventSource.CLOSED) setTimeout(() => location.reload(), 2000);
-  };
-  const on = (name, then) => events.addEventListener(name, (event) => then(JSON.parse(event.data)));
+  const heard = new Map();
+  const on = (name, then) => heard.set(name, [...(heard.get(name) ?? []), then]);
+  const leaving = new AbortController();
+  // A browser keeps pages that were left, and their streams; six of those, and the next page waits a minute for a connection.
+  addEventListener("pagehide", () => leaving.abort());
+  const tell = (name, data) => { for (const then of heard.get(name) ?? []) then(data); };
   on("elicitation.pending", ({ elicitation, elicitationId }) => {
     if (!counted.has(elicitationId)) { counted.add(elicitationId); count(1); }
     if (cards) arrive(elicitationId);
@@ -428,6 +469,13 @@ const listen = () => {
       const live = $("[data-live]");
       if (live && (live.dataset.execution === undefined || live.dataset.execution === executionId)) refreshSoon();
     });
+  while (!leaving.signal.aborted) {
+    // It goes on after the last event that was heard, so that nothing is missed in between.
+    await follow(document.body.dataset.after, leaving.signal, tell).catch(() => {});
+    if (leaving.signal.aborted) return;
+    $("#offline").hidden = false;
+    await new Promise((go) => setTimeout(go, againMs));
+  }
 };
 
 // ---- The audit
@@ -510,7 +558,7 @@ document.addEventListener("click", async (event) => {
   if (on("[data-log-out]")) {
     await call("POST", "/logout");
     store.remove("csrf");
-    location.assign("/");
+    location.assign("/login");
   } else if (on("[data-show-keys]")) $("#keys").showModal();
   else if (on("[data-notify]")) wish("notify");
   else if (on("[data-sound]")) wish("sound");

@@ -9,7 +9,7 @@ use maud::{DOCTYPE, Markup, html};
 
 use super::api::Api;
 use super::assets::{self, ICON, SCRIPT, STYLE};
-use super::text::{short, text};
+use super::text::text;
 use crate::refusal::Refusal;
 use crate::wire;
 
@@ -28,15 +28,17 @@ pub(super) enum Place {
     Sessions,
     Audit,
     Tokens,
+    Users,
 }
 
-const PLACES: [(Place, &str, &str); 6] = [
+const PLACES: [(Place, &str, &str); 7] = [
     (Place::Inbox, "Inbox", "/"),
     (Place::Executions, "Executions", "/executions"),
     (Place::Tools, "Tools", "/tools"),
     (Place::Sessions, "Sessions", "/sessions"),
     (Place::Audit, "Audit", "/audit"),
     (Place::Tokens, "Tokens", "/tokens"),
+    (Place::Users, "Users", "/users"),
 ];
 
 /// Who reads a page, and how to ask for what is on it.
@@ -89,7 +91,7 @@ impl Reader {
                 a.brand href="/" { (mark()) "Countersign" }
                 nav aria-label="Pages" {
                     @for (one, name, address) in PLACES {
-                        @if one != Place::Tokens || self.is_admin() {
+                        @if !matches!(one, Place::Tokens | Place::Users) || self.is_admin() {
                             a href=(address) aria-current=[(one == place).then_some("page")] {
                                 (name)
                                 @if one == Place::Inbox { " " span.count data-count hidden[waiting == 0] { (waiting) } }
@@ -98,7 +100,7 @@ impl Reader {
                     }
                 }
                 div.who {
-                    span { (self.who.roles.join(", ")) " " (short(&self.who.principal)) }
+                    span { (text(self.who.user_name.as_deref().unwrap_or(&self.who.principal))) " (" (self.who.roles.join(", ")) ")" }
                     button.quiet type="button" data-log-out { "Log out" }
                 }
             }
@@ -147,8 +149,7 @@ pub(crate) fn turned_away(problem: &wire::Problem) -> Response {
         @match status {
             StatusCode::UNAUTHORIZED => {
                 h1 { "Log in to decide" }
-                p { "On the machine that runs Countersign, this prints a link that logs this browser in, once:" }
-                pre { "countersign login" }
+                (super::login::ways_in())
             }
             _ => {
                 h1 { (problem.title) }
@@ -156,10 +157,16 @@ pub(crate) fn turned_away(problem: &wire::Problem) -> Response {
                 p { a href="/" { "To the inbox" } }
             }
         }
-        p.faint { "Code " code { (problem.code) } }
+        p.faint data-code=(problem.code) { "Code " code { (problem.code) } }
     };
     let name = if status == StatusCode::UNAUTHORIZED { "turned-away" } else { "trouble" };
     html_response(status, &document(problem.title.as_str(), name, None, &alone(&inside)))
+}
+
+/// What a browser gets that opens a page with its cookie alone: nothing but the script, which fetches the page with its key.
+pub(crate) fn empty_page() -> Response {
+    let inside = html! { p.faint { "Loading…" } };
+    html_response(StatusCode::OK, &document("Countersign", "empty", None, &alone(&inside)))
 }
 
 /// A page outside the bar.

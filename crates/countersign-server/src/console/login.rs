@@ -1,18 +1,21 @@
-//! Logging in by a link that is good once, and out again.
+//! Logging in by a link that is good once or by a token, and out again.
 //!
 //! Promise: opening a link changes nothing, so that whoever looks at links on the way does not use it up. Its button does. The page
-//! that follows hands the script what must come with every change; nobody can ask for that again.
+//! that follows hands the script the key that must come with every request; nobody can ask for that again. Logging out ends the
+//! login on the server, so that a copy of the cookie is worth nothing.
 
 use std::sync::Arc;
 
+use axum::Extension;
 use axum::extract::State;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
-use maud::html;
+use countersign_kernel::Caller;
+use maud::{Markup, html};
 use serde::Deserialize;
 
 use super::frame::{Trouble, alone, document, html_response};
-use crate::access::COOKIE_LIFE;
+use crate::access::{COOKIE_LIFE, Credential, Invited, Pass, Peer};
 use crate::refusal::Refusal;
 use crate::rest::body::{Form, Params};
 use crate::shared::Shared;
@@ -30,32 +33,47 @@ pub(super) async fn page(State(shared): State<Arc<Shared>>, Params(Code { code }
     let inside = html! {
         h1 { "Log in" }
         @if is_good {
-            p { "This link logs this browser in. It is good once." }
+            p { "This link logs this browser in. It works once." }
             form method="post" action="/login" {
                 input type="hidden" name="code" value=(code);
                 button.primary autofocus { "Log in" }
             }
         } @else {
-            p { "This link was used or is too old. This prints a new one:" }
-            pre { "countersign login" }
+            @if !code.is_empty() { p.warning { "This link was used already or has expired." } }
+            (ways_in())
         }
     };
-    let status = if is_good { StatusCode::OK } else { StatusCode::GONE };
+    let status = if is_good || code.is_empty() { StatusCode::OK } else { StatusCode::GONE };
     html_response(status, &document("Log in", "login", None, &alone(&inside)))
 }
 
-/// Uses a link up, and gives the cookie.
-pub(super) async fn log_in(State(shared): State<Arc<Shared>>, Form(form): Form) -> Result<Response, Trouble> {
-    let code = form.split('&').find_map(|pair| pair.strip_prefix("code=")).unwrap_or_default();
-    let Some(pass) = shared.logins.redeem(code, shared.gateway.now()) else {
-        let gone = Refusal::new(
-            410,
-            "link_used",
-            "this link was used or is too old; `countersign login` makes a new one",
-        );
-        return Err(Trouble(gone.into()));
+/// How somebody without a link gets in.
+pub(super) fn ways_in() -> Markup {
+    html! {
+        p { "Paste a token with the role approver or admin:" }
+        form.token method="post" action="/login" {
+            label { "Token" input type="password" name="token" required autocomplete="off" spellcheck="false"; }
+            button.primary { "Log in" }
+        }
+        p { "Or open a login link. On the machine that runs Countersign, this prints one:" }
+        pre { "countersign login" }
+        p.faint { "An admin can send you one: " code { "countersign user invite NAME" } }
+    }
+}
+
+/// Uses a link up, or takes a token, and gives the cookie.
+pub(super) async fn log_in(
+    State(shared): State<Arc<Shared>>,
+    peer: Option<Extension<Peer>>,
+    Form(form): Form,
+) -> Result<Response, Trouble> {
+    let peer = peer.map(|Extension(peer)| peer);
+    let pass = match field(&form, "token") {
+        Some(token) => by_token(&shared, token.trim(), peer).await?,
+        None => by_link(&shared, &field(&form, "code").unwrap_or_default()).await?,
     };
-    let inside = html! { h1 { "Logged in" } p #pass data-csrf=(pass.csrf) { a href="/" { "To the inbox" } } };
+    let inside =
+        html! { h1 { "Logged in" } p #pass data-csrf=(pass.page_key) { a href="/" { "To the inbox" } } };
     let mut response =
         html_response(StatusCode::OK, &document("Logged in", "welcome", None, &alone(&inside)));
     // A server behind TLS says so by its public address.
@@ -68,8 +86,51 @@ pub(super) async fn log_in(State(shared): State<Arc<Shared>>, Form(form): Form) 
     Ok(response)
 }
 
-/// Forgets the cookie in this browser.
-pub(super) async fn log_out(State(shared): State<Arc<Shared>>) -> Response {
+async fn by_link(shared: &Shared, code: &str) -> Result<Pass, Trouble> {
+    let gone = || {
+        let detail = "this link was used already or has expired; `countersign login` prints a new one";
+        Trouble(Refusal::new(410, "link_used", detail).into())
+    };
+    let invited = shared.logins.redeem(code, shared.gateway.now()).ok_or_else(gone)?;
+    logged_in(shared, invited).await?.ok_or_else(gone)
+}
+
+async fn by_token(shared: &Shared, token: &str, peer: Option<Peer>) -> Result<Pass, Trouble> {
+    let unknown = || {
+        let detail = "this token is unknown, expired or revoked, or it may not decide";
+        Trouble(Refusal::forbidden("token_refused", detail).into())
+    };
+    let caller =
+        shared.gateway.authenticate(token).await.map_err(|error| Trouble(Refusal::from(error).into()))?;
+    let caller = caller.filter(|caller| caller.principal.may_decide());
+    let user = caller.as_ref().and_then(|caller| caller.principal.user()?.as_str().parse().ok());
+    let (Some(caller), Some(user)) = (caller, user) else {
+        shared.pace.failure(peer).map_err(|refusal| Trouble(refusal.into()))?;
+        return Err(unknown());
+    };
+    logged_in(shared, Invited { user, token: caller.token }).await?.ok_or_else(unknown)
+}
+
+async fn logged_in(shared: &Shared, invited: Invited) -> Result<Option<Pass>, Trouble> {
+    let pass = shared.logins.log_in(&shared.gateway, invited).await;
+    pass.map_err(|error| Trouble(Refusal::from(error).into()))
+}
+
+/// A field of a form that was sent.
+fn field(form: &str, name: &str) -> Option<String> {
+    let mut fields = form_urlencoded::parse(form.as_bytes());
+    fields.find(|(key, _)| key == name).map(|(_, value)| value.into_owned())
+}
+
+/// Ends the login, and forgets the cookie in this browser.
+pub(super) async fn log_out(
+    State(shared): State<Arc<Shared>>,
+    Extension(caller): Extension<Caller>,
+    Extension(credential): Extension<Credential>,
+) -> Result<Response, Refusal> {
+    if let Credential::Cookie(login) = credential {
+        shared.gateway.end_login(login, &caller).await?;
+    }
     let mut response = StatusCode::NO_CONTENT.into_response();
     let name = shared.logins.cookie_name();
     if let Ok(value) =
@@ -77,5 +138,5 @@ pub(super) async fn log_out(State(shared): State<Arc<Shared>>) -> Response {
     {
         response.headers_mut().insert(header::SET_COOKIE, value);
     }
-    response
+    Ok(response)
 }

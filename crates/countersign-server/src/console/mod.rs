@@ -20,6 +20,7 @@ mod text;
 mod timeline;
 mod tokens;
 mod tools;
+mod users;
 mod when;
 
 use std::sync::Arc;
@@ -28,7 +29,7 @@ use axum::routing::{get, post};
 use axum::{Extension, Router};
 
 pub(crate) use api::Api;
-pub(crate) use frame::turned_away;
+pub(crate) use frame::{empty_page, turned_away};
 
 use crate::shared::Shared;
 
@@ -46,6 +47,7 @@ pub(crate) fn routes(api: Api) -> Router<Arc<Shared>> {
         .route("/sessions/{id}", get(sessions::one))
         .route("/audit", get(audit::page))
         .route("/tokens", get(tokens::page))
+        .route("/users", get(users::page))
         .route("/assets/{name}", get(assets::one))
         .route("/login", get(login::page).post(login::log_in))
         .route("/logout", post(login::log_out))

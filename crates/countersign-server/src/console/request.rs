@@ -3,6 +3,8 @@
 //!
 //! What a tool or an agent wrote is set apart, labelled, and never a heading.
 
+use std::time::Duration;
+
 use axum::response::Response;
 use countersign_core::elicitation::Origin;
 use countersign_core::event::{CallIssued, Event, EventBody};
@@ -32,7 +34,10 @@ pub(super) async fn page(reader: Reader, Named(id): Named<String>) -> Result<Res
     let tool: Option<wire::ToolDetail> =
         reader.find(&format!("/api/tools/{}", segment(&item.question.tool_path))).await?;
     let earlier: wire::List<wire::Elicitation> = reader
-        .get(&query("/api/elicitation", &[("digest", Some(&item.digest)), ("limit", Some(EARLIER))]))
+        .get(&query(
+            "/api/elicitation",
+            &[("sameAs", Some(&item.question.elicitation_id)), ("limit", Some(EARLIER))],
+        ))
         .await?;
     let journal: wire::List<Event> =
         reader.get(&format!("/api/executions/{}/journal", segment(&item.question.execution_id))).await?;
@@ -44,6 +49,7 @@ pub(super) async fn page(reader: Reader, Named(id): Named<String>) -> Result<Res
     let around = Around {
         tool: tool.as_ref(),
         earlier: &earlier.items,
+        remember_for_ms: reader.standing.remember_for_ms,
         script: timeline::script(&journal.items),
         running: running.map(|call| (call, runs.as_ref())),
     };
@@ -55,6 +61,8 @@ pub(super) async fn page(reader: Reader, Named(id): Named<String>) -> Result<Res
 struct Around<'a> {
     tool: Option<&'a wire::ToolDetail>,
     earlier: &'a [wire::Elicitation],
+    /// How long an approval for a session lasts.
+    remember_for_ms: u64,
     script: Option<String>,
     /// The call whose handler asks, where it is not the gate that does: a yes lets this one go on.
     running: Option<(&'a CallIssued, Option<&'a wire::ToolDetail>)>,
@@ -83,7 +91,7 @@ fn article(item: &wire::Elicitation, around: &Around<'_>) -> Markup {
     let (tree, size) = (arguments::tree(&shown, &mut odd), question.args.to_string().len());
     let is_long = size > LONG_BYTES;
     html! {
-        article #request data-id=(question.elicitation_id) data-execution=(question.execution_id) data-status=(item.status)
+        article #request data-id=(question.elicitation_id) data-execution=(question.execution_id) data-status=(item.status) data-digest=(question.digest)
             data-kind=(kind(question.kind)) data-long[is_long] {
             header {
                 h1.path { (text(around.running.map_or(&question.tool_path, |(call, _)| call.path.as_str()))) }
@@ -113,7 +121,7 @@ fn article(item: &wire::Elicitation, around: &Around<'_>) -> Markup {
             (facts(item))
             (before(item, around.earlier))
             span #end-of-request {}
-            (decision(item, is_long))
+            (decision(item, around, is_long))
         }
     }
 }
@@ -221,7 +229,7 @@ pub(super) fn outcome(item: &wire::Elicitation) -> Markup {
     }
 }
 
-fn decision(item: &wire::Elicitation, is_long: bool) -> Markup {
+fn decision(item: &wire::Elicitation, around: &Around<'_>, is_long: bool) -> Markup {
     let question = &item.question;
     html! {
         @if item.decision.is_some() {
@@ -238,13 +246,31 @@ fn decision(item: &wire::Elicitation, is_long: bool) -> Markup {
                         kbd { "a" }
                     }
                     @if question.kind == PendingKind::Approval && question.remember == "session" {
-                        button name="answer" value="session" disabled[is_long] title="This tool does not ask again in this session" {
+                        button name="answer" value="session" disabled[is_long] {
                             "Approve for session " kbd { "s" }
                         }
                     }
                     button name="answer" value="deny" formnovalidate { "Deny " kbd { "d" } }
                 }
+                (covers(question, around.remember_for_ms))
                 label.reason { "Reason (optional; the agent reads it)" input name="reason" autocomplete="off" maxlength="1000"; }
+            }
+        }
+    }
+}
+
+/// What an approval covers, said before it is given; for a session it can be narrowed.
+fn covers(question: &wire::Pending, remember_for_ms: u64) -> Markup {
+    html! {
+        @if question.kind == PendingKind::Approval {
+            p.covers { "Approval covers: this call only." }
+            @if question.remember == "session" {
+                fieldset.scope {
+                    legend { "“For session” also covers later calls of " code { (text(&question.tool_path)) } " in this session" }
+                    label { "Arguments " select name="scope" { option value="any" { "any arguments" } option value="same" { "these arguments only" } } }
+                    label { "At most " input type="number" name="uses" min="1" max="1000000" inputmode="numeric" placeholder="no limit"; " calls" }
+                    p.faint { "It ends " (when::span(Duration::from_millis(remember_for_ms))) " after you approve, or when it is revoked." }
+                }
             }
         }
     }

@@ -8,11 +8,12 @@ use super::text::text;
 use super::when;
 use crate::wire;
 
-const ROLES: [(&str, &str); 4] = [
+const ROLES: [(&str, &str); 5] = [
     ("agent", "agent: calls tools and waits"),
     ("approver", "approver: decides"),
     ("admin", "admin: does everything"),
     ("service", "service: calls tools that allow service accounts"),
+    ("worker", "worker: registers tools"),
 ];
 
 /// The page.
@@ -23,12 +24,13 @@ pub(super) async fn page(reader: Reader) -> Result<Response, Trouble> {
         form.inline method="post" data-api="POST /api/tokens" data-then="secret" {
             label { "Name" input name="name" data-type="string" required maxlength="100" autocomplete="off"; }
             label { "Role" select name="role" data-type="string" { @for (role, means) in ROLES { option value=(role) { (means) } } } }
-            button.primary { "Make a token" }
+            label.check { input type="checkbox" name="attended" data-type="boolean"; " Attended: prompts in this agent’s client reach a person" }
+            button.primary { "Create token" }
             p.violation role="alert" {}
         }
         div #secret role="status" hidden { p { "This is its secret. It is shown once:" } pre tabindex="0" {} button type="button" data-copy { "Copy" } }
         div.scroll tabindex="0" role="region" aria-label="Tokens" { table {
-            thead { tr { th scope="col" { "Name" } th scope="col" { "Role" } th scope="col" { "Made" } th scope="col" { "Token" } th scope="col" { "Revoke" } } }
+            thead { tr { th scope="col" { "Name" } th scope="col" { "Role" } th scope="col" { "User" } th scope="col" { "Created" } th scope="col" { "Last used" } th scope="col" { "Expires" } th scope="col" { "Token" } th scope="col" { "Revoke" } } }
             tbody { @for token in list.items.iter().rev() { (row(token)) } }
         } }
     };
@@ -39,8 +41,11 @@ fn row(token: &wire::Token) -> Markup {
     html! {
         tr {
             td { (text(&token.name)) }
-            td { (token.role) }
+            td { (token.role) @if token.attended { " (attended)" } }
+            td { (text(token.owner_name.as_deref().unwrap_or(""))) }
             td { (when::moment(&token.created_at)) }
+            td { @match &token.last_used_at { Some(at) => (when::moment(at)), None => span.faint { "never" } } }
+            td { @match &token.expires_at { Some(at) => (when::moment(at)), None => span.faint { "never" } } }
             td { code { (token.token_id) } }
             td {
                 @match &token.revoked_at {

@@ -2,8 +2,8 @@
 //! `handler.rs`.
 
 use countersign_core::ids::ExecutionId;
-use countersign_kernel::{Answer, Decide, DecideError, Target, declarations};
-use countersign_sdk::Remember;
+use countersign_kernel::{Answer, Coverage, Decide, DecideError, Target, declarations};
+
 use rmcp::ErrorData;
 use rmcp::model::{CallToolResponse, CallToolResult, ContentBlock, JsonObject};
 use serde::Deserialize;
@@ -86,7 +86,7 @@ impl Incoming<'_> {
             return Err(Box::new(self.people_decide(execution).await));
         }
         let answer = match approved {
-            true => Answer::Approve { remember: Some(Remember::Call), data },
+            true => Answer::Approve { covers: Some(Coverage::Call), data },
             false => Answer::Deny,
         };
         let decide = Decide {

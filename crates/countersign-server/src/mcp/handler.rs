@@ -35,6 +35,7 @@ use super::seal::Seal;
 use super::shelf::{Item, Own, Shelf};
 use super::words::Words;
 use crate::links::Links;
+use crate::session::MCP_CLIENT;
 
 type Context = RequestContext<RoleServer>;
 
@@ -227,7 +228,7 @@ impl ServerHandler for Handler {
     ) -> Result<InitializeResult, ErrorData> {
         let caller = self.incoming(&context)?.caller;
         let info = self.negotiate_initialize(&request)?;
-        let client = client_name(&request.client_info.name);
+        let client = format!("{MCP_CLIENT}/{}", client_name(&request.client_info.name));
         let opened = self.front.gateway.open_session(&caller, &client, None).await;
         let session = opened.map_err(|error| unavailable("unavailable", &error.to_string()))?;
         // A client says hello once in a conversation; a second time changes nothing.

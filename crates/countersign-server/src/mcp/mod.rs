@@ -45,7 +45,7 @@ use crate::options::Limits;
 
 pub use announcer::{Announcement, Announcer};
 pub use companion::{Companion, CompanionError};
-pub use options::{Options, Surface};
+pub use options::{ClientElicitation, Options, Surface};
 
 use door::Door;
 use handler::{Front, Handler};

@@ -17,14 +17,24 @@ pub struct Options {
     pub hold: Duration,
     /// Whether `resume` with `approved` decides. Off: an agent must not be able to approve itself.
     pub agent_may_decide: bool,
-    /// Whether an accept in the agent's own client counts as the user's decision.
-    pub client_elicitation: bool,
+    /// Whose prompts count: those of clients that a person declared attended, or nobody's.
+    pub client_elicitation: ClientElicitation,
     /// What `requestState` is sealed with. Kept in the data folder, so that a client may come back after a restart.
     pub seal_key: [u8; 32],
     /// What an embedding program answers beside the gateway's tools; nothing, in the product.
     pub companion: Option<Companion>,
     /// Through what connected clients are told that the catalog changed.
     pub announcer: Announcer,
+}
+
+/// Whether a yes in the agent's own client counts as its user's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum ClientElicitation {
+    /// Where a person declared that this client's prompts reach a person.
+    #[default]
+    Attended,
+    /// Never: nobody is asked through a client.
+    Never,
 }
 
 /// Which tools clients see.
@@ -46,7 +56,7 @@ impl Options {
             surface: Surface::default(),
             hold: DEFAULT_HOLD,
             agent_may_decide: false,
-            client_elicitation: true,
+            client_elicitation: ClientElicitation::Attended,
             seal_key,
             companion: None,
             announcer: Announcer::default(),

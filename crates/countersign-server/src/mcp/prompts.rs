@@ -15,6 +15,8 @@ use super::attend::{Attendance, Unanswered};
 use super::conversation::Conversation;
 use super::person::{CHANNEL, person_at_client};
 use super::question;
+use super::requests::Way;
+use crate::session::MCP_CLIENT;
 
 /// How often a client that answers nonsense is asked again.
 pub(super) const MOST_UNREAD: u8 = 3;
@@ -140,10 +142,13 @@ pub(super) enum Taken {
 }
 
 impl super::requests::Incoming<'_> {
-    /// Takes what the person at the client said.
+    /// Takes what the person at the client said, of a question that this client's own call asks.
     pub(super) async fn decide(&self, elicitation: &Elicitation, answer: Answer) -> Result<Taken, ErrorData> {
+        if !self.asked_it(elicitation).await? {
+            return Ok(Taken::Refused);
+        }
         let decide = Decide {
-            target: Target::Elicitation(elicitation.id),
+            target: Target::Shown(elicitation.id, elicitation.digest),
             by: person_at_client(&self.caller),
             channel: CHANNEL.into(),
             answer,
@@ -160,5 +165,18 @@ impl super::requests::Incoming<'_> {
                 Ok(Taken::Refused)
             }
         }
+    }
+
+    /// Whether a question is of a call that this very client made over MCP. What the same token calls over REST was never
+    /// shown here.
+    async fn asked_it(&self, elicitation: &Elicitation) -> Result<bool, ErrorData> {
+        if self.way == Way::Hold {
+            return Ok(false);
+        }
+        let gateway = &self.front.gateway;
+        let row = gateway.elicitation(elicitation.id).await.map_err(|error| unserved(&error))?;
+        let Some(row) = row.filter(|row| row.requester == self.caller.principal.id) else { return Ok(false) };
+        let session = gateway.session(&row.session).await.map_err(|error| unserved(&error))?;
+        Ok(session.is_some_and(|session| session.client.starts_with(MCP_CLIENT)))
     }
 }

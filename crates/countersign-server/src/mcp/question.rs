@@ -5,15 +5,14 @@
 
 use countersign_core::elicitation::Elicitation;
 use countersign_core::visible::{Visible, Warning, visible};
-use countersign_kernel::Answer;
-use countersign_sdk::{AskKind, Remember};
+use countersign_kernel::{Answer, Coverage};
+use countersign_sdk::AskKind;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::requests::Era;
 
 const APPROVE: &str = "approve";
-const APPROVE_FOR_SESSION: &str = "approve_for_session";
 const DENY: &str = "deny";
 /// The formats that every revision knows.
 const FORMATS: [&str; 4] = ["email", "uri", "date", "date-time"];
@@ -72,7 +71,7 @@ fn warned(texts: &[&Visible]) -> String {
 /// The fields the person fills in.
 fn schema(elicitation: &Elicitation, era: Era) -> Value {
     let form = match &elicitation.kind {
-        AskKind::Approval => return approval_schema(elicitation.remember, era),
+        AskKind::Approval => return approval_schema(era),
         AskKind::Form { schema } => schema.as_value(),
     };
     let mut shown = form.clone();
@@ -84,15 +83,12 @@ fn schema(elicitation: &Elicitation, era: Era) -> Value {
     shown
 }
 
-fn approval_schema(remember: Remember, era: Era) -> Value {
-    let mut choices = vec![
+/// Through a client a yes covers one call: a prompt does not show what a session's approval would cover.
+fn approval_schema(era: Era) -> Value {
+    let choices = [
         json!({ "const": APPROVE, "title": "Approve this call" }),
         json!({ "const": DENY, "title": "Deny it" }),
     ];
-    if remember == Remember::Session {
-        let session = json!({ "const": APPROVE_FOR_SESSION, "title": "Approve this tool for the session" });
-        choices.insert(1, session);
-    }
     let mut decision = json!({ "type": "string", "title": "Decision", "oneOf": choices });
     fit(&mut decision, era);
     json!({ "type": "object", "properties": { "decision": decision }, "required": ["decision"] })
@@ -184,20 +180,18 @@ pub(super) fn read(elicitation: &Elicitation, response: &Value) -> Option<Answer
         (Action::Cancel, _) => Some(Answer::Cancel),
         (Action::Accept, AskKind::Approval) => {
             let decision = content.as_ref()?.get("decision")?.as_str()?;
-            let remember = match decision {
-                APPROVE => Remember::Call,
-                APPROVE_FOR_SESSION if elicitation.remember == Remember::Session => Remember::Session,
-                DENY => return Some(Answer::Deny),
-                _ => return None,
-            };
-            Some(Answer::Approve { remember: Some(remember), data: None })
+            match decision {
+                APPROVE => Some(Answer::Approve { covers: Some(Coverage::Call), data: None }),
+                DENY => Some(Answer::Deny),
+                _ => None,
+            }
         }
         (Action::Accept, AskKind::Form { schema }) => {
             let mut content = content.unwrap_or_else(|| json!({}));
             as_lists(schema.as_value(), &mut content);
             // An answer that does not fit is no answer; the kernel holds it against the schema once more.
             schema.check(&content).ok()?;
-            Some(Answer::Approve { remember: None, data: Some(content) })
+            Some(Answer::Approve { covers: None, data: Some(content) })
         }
     }
 }

@@ -4,7 +4,7 @@ use std::sync::OnceLock;
 
 use countersign_core::ids::ExecutionId;
 use countersign_kernel::Caller;
-use countersign_sdk::{PrincipalKind, SessionId};
+use countersign_sdk::SessionId;
 use rmcp::model::{CallToolRequestParams, ClientCapabilities, ProtocolVersion};
 use rmcp::service::RequestContext;
 use rmcp::{ErrorData, RoleServer};
@@ -12,8 +12,9 @@ use rmcp::{ErrorData, RoleServer};
 use super::answer::{unavailable, unserved};
 use super::conversation::Conversation;
 use super::handler::Front;
+use super::options::ClientElicitation;
 use super::seal::Bound;
-use crate::session::own_session;
+use crate::session::{Through, own_session};
 
 /// The revisions that are served.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -78,9 +79,9 @@ impl<'a> Incoming<'a> {
         })?;
         let era = Era::of(context.protocol_version().as_ref());
         let capabilities = context.client_capabilities().unwrap_or_default();
-        // A service account has no user; whatever its client accepts, nobody looked.
-        let has_user = caller.principal.kind != PrincipalKind::Service;
-        let asks = has_user && front.options.client_elicitation && fills_forms(&capabilities);
+        // A client that nobody declared attended may answer its prompts by itself: it is not asked (R10).
+        let is_attended = caller.attended && front.options.client_elicitation == ClientElicitation::Attended;
+        let asks = is_attended && fills_forms(&capabilities);
         let way = match (era, conversation) {
             (Era::July2026, _) if asks => Way::Rounds,
             (Era::June2025 | Era::November2025, Some(_)) if asks => Way::Prompts,
@@ -117,7 +118,7 @@ impl<'a> Incoming<'a> {
         if let Some(conversation) = self.conversation {
             return Ok(conversation.session.clone());
         }
-        own_session(&self.front.gateway, &self.caller)
+        own_session(&self.front.gateway, &self.caller, Through::Mcp)
             .await
             .map_err(|error| unavailable("unavailable", &error.to_string()))
     }

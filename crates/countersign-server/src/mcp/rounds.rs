@@ -122,8 +122,8 @@ impl Incoming<'_> {
     /// Whether a question was decided through this very client.
     fn answered(&self, row: &ElicitationRow) -> bool {
         let Some(decision) = &row.decision else { return false };
-        let me = person_at_client(&self.caller).principal.id;
-        let by_me = matches!(&decision.by, Decider::Person { principal, .. } if *principal == me);
+        let me = person_at_client(&self.caller);
+        let by_me = matches!(&decision.by, Decider::Person { principal, token } if *principal == me.principal.id && *token == me.token);
         by_me && decision.channel == CHANNEL
     }
 }

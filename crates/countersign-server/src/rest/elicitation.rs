@@ -6,19 +6,18 @@ use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::{Extension, Json};
 use countersign_core::digest::Digest;
-use countersign_core::ids::ExecutionId;
-use countersign_kernel::ports::{ElicitationFilter, TokenRow};
-use countersign_kernel::{Answer, Caller, Decide, DecideError, GatewayError, Target};
-use countersign_sdk::Remember;
+use countersign_core::ids::{ElicitationId, ExecutionId};
+use countersign_kernel::ports::{ElicitationFilter, TokenRow, UserRow};
+use countersign_kernel::{Answer, Caller, Coverage, CoveredArgs, Decide, DecideError, GatewayError, Target};
 use serde::Deserialize;
 use serde_json::json;
 use utoipa::IntoParams;
 
 use super::body::{Body, Named, Params};
-use super::executions::channel;
+use super::executions::{channel, shown};
 use super::own;
 use super::pages::Part;
-use crate::access::Proof;
+use crate::access::Credential;
 use crate::refusal::Refusal;
 use crate::shared::Shared;
 use crate::wire;
@@ -32,8 +31,11 @@ pub(super) struct Wanted {
     status: Option<String>,
     /// Only this execution's.
     execution_id: Option<String>,
-    /// Only those bound to this digest: earlier decisions on the same thing.
+    /// Only those bound to this digest.
     digest: Option<String>,
+    /// Only those about the same tool and arguments as this one (`eli_…`), requested for the same user: whatever was decided on
+    /// the same before, in whatever session and through whatever client.
+    same_as: Option<String>,
     /// `nextCursor` of the part before.
     cursor: Option<String>,
     /// How many items at most, 1 to 1,000; 50 where nothing is said.
@@ -70,7 +72,15 @@ pub(super) async fn list(
         .map(|text| serde_json::from_value(text.into()))
         .transpose()
         .map_err(|_| bad("digest"))?;
-    let filter = ElicitationFilter { open_only, execution, digest, requester: own::scope(&caller) };
+    let (subject, owner) = match &wanted.same_as {
+        None => (None, None),
+        Some(id) => {
+            let row = own::elicitation(&shared, &caller, id).await?;
+            (Some(row.elicitation.subject()), row.owner)
+        }
+    };
+    let requester = own::scope(&caller);
+    let filter = ElicitationFilter { open_only, execution, digest, subject, owner, requester };
     let page = Part { cursor: wanted.cursor, limit: wanted.limit }.page()?;
     let part = shared.gateway.elicitations(filter, page).await?;
     let mut items: Vec<_> = part.items.iter().map(|row| wire::Elicitation::of(row, &shared.links)).collect();
@@ -100,28 +110,57 @@ pub(super) async fn named(shared: &Shared, items: &mut [wire::Elicitation]) -> R
     if items.is_empty() {
         return Ok(());
     }
-    let tokens = shared.gateway.tokens().await?;
+    let names = Names::read(shared).await?;
     for item in items {
-        item.requester_name = name(&tokens, &item.requester);
+        item.requester_name = names.of(&item.requester);
+        item.owner_name = item.owner.as_deref().and_then(|owner| names.of(owner));
         if let Some(decision) = &mut item.decision {
-            decision.by_name = name(&tokens, &decision.by);
+            decision.by_name = names.of(&decision.by);
         }
     }
     Ok(())
 }
 
-fn name(tokens: &[TokenRow], principal: &str) -> Option<String> {
-    let token = tokens.iter().find(|token| token.principal.id.as_str() == principal);
-    token.map(|token| token.name.clone())
+/// What people call users, and the tokens of agents and services.
+struct Names {
+    users: Vec<UserRow>,
+    tokens: Vec<TokenRow>,
+}
+
+impl Names {
+    async fn read(shared: &Shared) -> Result<Self, GatewayError> {
+        Ok(Self { users: shared.gateway.users().await?, tokens: shared.gateway.tokens().await? })
+    }
+
+    fn of(&self, principal: &str) -> Option<String> {
+        let user = self.users.iter().find(|user| user.id.to_string() == principal);
+        let token = || self.tokens.iter().find(|token| token.principal.id.as_str() == principal);
+        user.map(|user| user.name.clone()).or_else(|| token().map(|token| token.name.clone()))
+    }
 }
 
 /// Why a decision was not taken; where somebody was faster, with what people call them.
-async fn not_taken(shared: &Shared, error: DecideError) -> Refusal {
+pub(super) async fn not_taken(shared: &Shared, error: DecideError) -> Refusal {
+    if let DecideError::NotWhatWasShown(pending) = &error {
+        let pending = pending.clone();
+        return now_pending(shared, error, &pending).await;
+    }
     let DecideError::Decided(made) = &error else { return error.into() };
     let mut made = wire::Decision::from(&**made);
     // A name that cannot be had is no reason to hide the decision.
-    made.by_name = shared.gateway.tokens().await.ok().and_then(|tokens| name(&tokens, &made.by));
+    made.by_name = Names::read(shared).await.ok().and_then(|names| names.of(&made.by));
     Refusal::from(error).with("decision", json!(made))
+}
+
+/// What is pending instead, whole, so that it can be shown before it is decided.
+async fn now_pending(shared: &Shared, error: DecideError, ids: &[ElicitationId]) -> Refusal {
+    let mut items = Vec::new();
+    for id in ids {
+        if let Ok(Some(row)) = shared.gateway.elicitation(*id).await {
+            items.push(wire::Elicitation::of(&row, &shared.links));
+        }
+    }
+    Refusal::from(error).with("pending", json!(items))
 }
 
 /// Decide an elicitation
@@ -138,26 +177,27 @@ async fn not_taken(shared: &Shared, error: DecideError) -> Refusal {
 pub(super) async fn resolve(
     State(shared): State<Arc<Shared>>,
     Extension(caller): Extension<Caller>,
-    Extension(proof): Extension<Proof>,
+    Extension(credential): Extension<Credential>,
     headers: HeaderMap,
     Named(id): Named<String>,
     Body(request): Body<wire::ResolveRequest>,
 ) -> Result<Json<wire::ElicitationResponse>, Refusal> {
-    let target = own::target(&id)?;
+    let mut target = own::target(&id)?;
     if let Some(execution) = &request.execution_id {
         belongs(&shared, target, execution).await?;
     }
-    let remember = match request.remember.as_deref() {
-        None => None,
-        Some("call") => Some(Remember::Call),
-        Some("session") => Some(Remember::Session),
-        Some(_) => return Err(Refusal::new(422, "bad_request", "`remember` is `call` or `session`")),
-    };
+    if let Some(digest) = shown(request.digest.as_deref())? {
+        target = match target {
+            Target::Elicitation(id) | Target::Shown(id, _) => Target::Shown(id, digest),
+            Target::Execution(id) | Target::ShownBy(id, _) => Target::ShownBy(id, digest),
+        };
+    }
+    let covers = coverage(&request)?;
     let answer = match request.approved {
-        true => Answer::Approve { remember, data: request.data },
+        true => Answer::Approve { covers, data: request.data },
         false => Answer::Deny,
     };
-    let channel = channel(&proof, &headers).to_owned();
+    let channel = channel(credential, &headers).to_owned();
     let decide = Decide { target, by: caller, channel, answer, comment: request.comment };
     match shared.gateway.decide(decide).await {
         Ok(receipt) => Ok(Json(wire::ElicitationResponse::from(&receipt))),
@@ -165,11 +205,34 @@ pub(super) async fn resolve(
     }
 }
 
+/// What an approval is to cover.
+fn coverage(request: &wire::ResolveRequest) -> Result<Option<Coverage>, Refusal> {
+    let bad = |detail: &str| Err(Refusal::new(422, "bad_request", detail));
+    let is_narrowed = request.remember_args.is_some() || request.remember_uses.is_some();
+    let args = match request.remember_args.as_deref() {
+        None | Some("any") => CoveredArgs::Any,
+        Some("same") => CoveredArgs::Same,
+        Some(_) => return bad("`rememberArgs` is `any` or `same`"),
+    };
+    if request.remember_uses == Some(0) {
+        return bad("`rememberUses` is at least 1");
+    }
+    match request.remember.as_deref() {
+        Some("session") => Ok(Some(Coverage::Session { args, uses: request.remember_uses })),
+        _ if is_narrowed => bad("`rememberArgs` and `rememberUses` go with `remember: \"session\"`"),
+        Some("call") => Ok(Some(Coverage::Call)),
+        None => Ok(None),
+        Some(_) => bad("`remember` is `call` or `session`"),
+    }
+}
+
 /// Makes sure that the question is this execution's: a decider who names both must mean one thing.
 async fn belongs(shared: &Shared, target: Target, execution: &str) -> Result<(), Refusal> {
     let actual = match target {
-        Target::Execution(id) => Some(id),
-        Target::Elicitation(id) => shared.gateway.elicitation(id).await?.map(|row| row.execution),
+        Target::Execution(id) | Target::ShownBy(id, _) => Some(id),
+        Target::Elicitation(id) | Target::Shown(id, _) => {
+            shared.gateway.elicitation(id).await?.map(|row| row.execution)
+        }
     };
     match actual {
         Some(id) if id.to_string() == execution => Ok(()),

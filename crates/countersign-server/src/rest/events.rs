@@ -14,12 +14,11 @@ use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::sse::{Event, KeepAlive, Sse};
 use countersign_core::audit::{AuditEntry, AuditRecord};
-use countersign_core::ids::TokenId;
 use countersign_kernel::{Caller, GatewayError, GatewayEvent};
 use countersign_sdk::PrincipalId;
 use futures_util::stream::{self, Stream};
 use serde::Deserialize;
-use tokio::sync::broadcast;
+use tokio::sync::{broadcast, watch};
 use utoipa::IntoParams;
 
 use super::body::Params;
@@ -66,14 +65,12 @@ pub(super) async fn stream(
         }
     };
     // From here on the stream itself meets the record of a revocation; this asks after one that came before.
-    if let Some(token) = caller.token
-        && shared.gateway.holder(token).await?.is_none()
-    {
+    let identities = shared.gateway.identity_changes();
+    if !shared.gateway.still_counts(&caller).await? {
         return Err(Refusal::new(401, "unauthenticated", "this credential was revoked"));
     }
     let scope = own::scope(&caller);
-    let reader =
-        Reader { scope, token: caller.token, shared, brief, last, ready: VecDeque::new(), over: false, wake };
+    let reader = Reader { scope, caller, identities, shared, brief, last, ready: VecDeque::new(), wake };
     let events = stream::unfold(reader, |mut reader| async move {
         let event = reader.next().await?;
         Some((Ok(event), reader))
@@ -99,12 +96,11 @@ struct Reader {
     brief: bool,
     /// Only this requester's executions are told of, where it is given.
     scope: Option<PrincipalId>,
-    /// What the client showed; its revocation ends the stream.
-    token: Option<TokenId>,
+    /// Whose stream it is. Once their credential counts no longer, the stream ends.
+    caller: Caller,
+    identities: watch::Receiver<u64>,
     last: u64,
     ready: VecDeque<Event>,
-    /// Nothing comes after what is ready.
-    over: bool,
     wake: broadcast::Receiver<GatewayEvent>,
 }
 
@@ -112,11 +108,14 @@ impl Reader {
     /// The next event; nothing where the stream ends and the client must come back.
     async fn next(&mut self) -> Option<Event> {
         loop {
+            if self.identities.has_changed().unwrap_or(true) {
+                self.identities.mark_unchanged();
+                if !self.shared.gateway.still_counts(&self.caller).await.unwrap_or(false) {
+                    return None;
+                }
+            }
             if let Some(event) = self.ready.pop_front() {
                 return Some(event);
-            }
-            if self.over {
-                return None;
             }
             match self.read().await {
                 Ok(0) => self.nap().await?,
@@ -133,6 +132,11 @@ impl Reader {
         tokio::select! {
             () = self.shared.stop.cancelled() => None,
             () = tokio::time::sleep(LONGEST_NAP) => Some(()),
+            _ = self.identities.changed() => {
+                // Looked at before anything more is told.
+                self.identities.mark_changed();
+                Some(())
+            }
             // Whatever it says, the audit says it better; also where we fell behind.
             _ = self.wake.recv() => Some(()),
         }
@@ -146,11 +150,6 @@ impl Reader {
                 self.last = record.seq;
                 continue;
             };
-            self.over = entry.what == "TokenRevoked"
-                && self.token.is_some_and(|token| token.to_string() == entry.detail);
-            if self.over {
-                break;
-            }
             let events = self.told_by(record, &entry).await?;
             self.last = record.seq;
             self.ready.extend(events);

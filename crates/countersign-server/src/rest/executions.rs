@@ -6,6 +6,7 @@ use std::time::Duration;
 use axum::extract::State;
 use axum::http::{HeaderMap, header};
 use axum::{Extension, Json};
+use countersign_core::digest::Digest;
 use countersign_core::event::Settlement;
 use countersign_core::ids::{CallNo, ExecutionId};
 use countersign_kernel::ports::ExecutionFilter;
@@ -20,9 +21,9 @@ use utoipa::IntoParams;
 use super::body::{Body, Named, Params};
 use super::own;
 use super::pages::Part;
-use crate::access::Proof;
+use crate::access::Credential;
 use crate::refusal::Refusal;
-use crate::session::{OWN_SESSION, own_session};
+use crate::session::{OWN_SESSION, Through, own_session};
 use crate::shared::Shared;
 use crate::{trace, wire};
 
@@ -177,29 +178,35 @@ pub(super) async fn journal(
 pub(super) async fn resume(
     State(shared): State<Arc<Shared>>,
     Extension(caller): Extension<Caller>,
-    Extension(proof): Extension<Proof>,
+    Extension(credential): Extension<Credential>,
     headers: HeaderMap,
     Named(id): Named<String>,
     Body(request): Body<wire::ResumeRequest>,
 ) -> Result<Json<wire::ExecutionResult>, Refusal> {
     let id = own::execution(&shared, &caller, &id).await?.id;
     let answer_given = match request.approved {
-        true => Answer::Approve { remember: None, data: request.data },
+        // The question of a moment, answered: it covers what it asked about.
+        true => Answer::Approve { covers: None, data: request.data },
         false => Answer::Deny,
     };
-    let target = match &request.elicitation_id {
-        None => Target::Execution(id),
-        Some(seen) => {
+    let digest = shown(request.digest.as_deref())?;
+    let target = match (&request.elicitation_id, digest) {
+        (None, None) => Target::Execution(id),
+        (None, Some(digest)) => Target::ShownBy(id, digest),
+        (Some(seen), digest) => {
             let row = own::elicitation(&shared, &caller, seen).await?;
             if row.execution != id {
                 return Err(Refusal::not_found("there is no such elicitation of this execution"));
             }
-            Target::Elicitation(row.elicitation.id)
+            let id = row.elicitation.id;
+            digest.map_or(Target::Elicitation(id), |digest| Target::Shown(id, digest))
         }
     };
-    let channel = channel(&proof, &headers).to_owned();
+    let channel = channel(credential, &headers).to_owned();
     let decide = Decide { target, by: caller, channel, answer: answer_given, comment: None };
-    shared.gateway.decide(decide).await?;
+    if let Err(error) = shared.gateway.decide(decide).await {
+        return Err(super::elicitation::not_taken(&shared, error).await);
+    }
     let result = tokio::select! {
         waited = shared.gateway.wait(id, Patience::UntilPausedWithin(shared.limits.wait)) => waited?,
         () = shared.stop.cancelled() => shared.gateway.wait(id, last_patience(&shared)).await?,
@@ -277,13 +284,19 @@ async fn fits(shared: &Shared, id: ExecutionId, call: u32, value: &Value) -> Res
 const COMMAND_LINE: &str = "countersign-cli/";
 
 /// How a decision that came this way is recorded.
-pub(super) fn channel(proof: &Proof, headers: &HeaderMap) -> &'static str {
+pub(super) fn channel(credential: Credential, headers: &HeaderMap) -> &'static str {
     let agent = headers.get(header::USER_AGENT).and_then(|agent| agent.to_str().ok());
-    match proof {
-        Proof::Bearer if agent.is_some_and(|agent| agent.starts_with(COMMAND_LINE)) => "cli",
-        Proof::Bearer => "rest",
-        Proof::Cookie { .. } => "console",
+    match credential {
+        Credential::Bearer if agent.is_some_and(|agent| agent.starts_with(COMMAND_LINE)) => "cli",
+        Credential::Bearer => "rest",
+        Credential::Cookie(_) => "console",
     }
+}
+
+/// The digest of what a decider was shown, if they say it.
+pub(super) fn shown(digest: Option<&str>) -> Result<Option<Digest>, Refusal> {
+    let parsed = digest.map(|text| serde_json::from_value(text.into())).transpose();
+    parsed.map_err(|_| Refusal::new(422, "bad_request", "`digest` is the digest of an elicitation"))
 }
 
 fn answer(shared: &Shared, result: &ExecutionResult) -> Json<wire::ExecutionResult> {
@@ -292,10 +305,12 @@ fn answer(shared: &Shared, result: &ExecutionResult) -> Json<wire::ExecutionResu
 }
 
 async fn session(shared: &Shared, caller: &Caller, id: Option<&str>) -> Result<SessionId, Refusal> {
-    let Some(id) = id else { return Ok(own_session(&shared.gateway, caller).await?) };
+    let Some(id) = id else { return Ok(own_session(&shared.gateway, caller, Through::Rest).await?) };
     let id = SessionId::parse(id)
         .map_err(|error| Refusal::new(422, "bad_session", format!("`sessionId`: {error}")))?;
-    if id.as_str().starts_with(OWN_SESSION) && id != own_session(&shared.gateway, caller).await? {
+    if id.as_str().starts_with(OWN_SESSION)
+        && id != own_session(&shared.gateway, caller, Through::Rest).await?
+    {
         // Somebody else's, or made to look like it.
         return Err(Refusal::new(404, "session_not_found", "there is no such session of yours"));
     }

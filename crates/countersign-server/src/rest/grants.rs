@@ -6,9 +6,10 @@ use std::time::Duration;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::{Extension, Json};
+use countersign_core::canonical::Canonical;
 use countersign_core::ids::GrantId;
 use countersign_core::policy::PathPattern;
-use countersign_kernel::Caller;
+use countersign_kernel::{Caller, NewGrant};
 use countersign_sdk::SessionId;
 
 use super::body::{Body, Named};
@@ -50,7 +51,10 @@ pub(super) async fn give(
         return Err(Refusal::new(422, "bad_request", "`uses` is at least 1"));
     }
     let expires_at = request.expires_in_ms.map(|ms| shared.gateway.now().after(Duration::from_millis(ms)));
-    let grant = shared.gateway.give_grant(&caller, &session, &pattern, expires_at, request.uses).await?;
+    let args = request.args.as_ref().map(Canonical::of).transpose();
+    let args = args.map_err(|error| Refusal::new(422, error.code(), error.to_string()))?;
+    let new = NewGrant { session, pattern, args, expires_at, uses: request.uses };
+    let grant = shared.gateway.give_grant(&caller, new).await?;
     Ok((StatusCode::CREATED, Json((&grant).into())))
 }
 

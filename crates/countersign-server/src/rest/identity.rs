@@ -1,15 +1,18 @@
 //! Who somebody is, tokens, links to log in by, and how everything stands.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::{Extension, Json};
 use countersign_core::ids::TokenId;
-use countersign_kernel::Caller;
+use countersign_kernel::{Caller, NewToken};
 use countersign_sdk::{ExposeSecret as _, Role};
 
 use super::body::{Body, Named};
+use super::users;
+use crate::access::Invited;
 use crate::refusal::Refusal;
 use crate::shared::Shared;
 use crate::wire;
@@ -19,12 +22,21 @@ use crate::wire;
     (status = 200, description = "Who", body = wire::Whoami),
     (status = 401, description = "Nobody that is known here", body = wire::Problem, content_type = "application/problem+json"),
 ))]
-pub(super) async fn whoami(Extension(caller): Extension<Caller>) -> Json<wire::Whoami> {
-    Json(wire::Whoami {
+pub(super) async fn whoami(
+    State(shared): State<Arc<Shared>>,
+    Extension(caller): Extension<Caller>,
+) -> Result<Json<wire::Whoami>, Refusal> {
+    let user = caller.principal.user();
+    let users = shared.gateway.users().await?;
+    let known = users.iter().find(|row| user.is_some_and(|user| user.as_str() == row.id.to_string()));
+    Ok(Json(wire::Whoami {
         principal: caller.principal.id.to_string(),
+        user: user.map(ToString::to_string),
+        user_name: known.map(|user| user.name.clone()),
+        attended: caller.attended,
         kind: format!("{:?}", caller.principal.kind).to_lowercase(),
         roles: caller.principal.roles.iter().map(|role| wire::role_text(*role).to_owned()).collect(),
-    })
+    }))
 }
 
 /// How everything stands, in numbers
@@ -33,7 +45,8 @@ pub(super) async fn whoami(Extension(caller): Extension<Caller>) -> Json<wire::W
     (status = 403, description = "This credential may not decide", body = wire::Problem, content_type = "application/problem+json"),
 ))]
 pub(super) async fn standing(State(shared): State<Arc<Shared>>) -> Result<Json<wire::Standing>, Refusal> {
-    Ok(Json((&shared.gateway.standing().await?).into()))
+    let standing = shared.gateway.standing().await?;
+    Ok(Json(wire::Standing::of(&standing, shared.gateway.settings().remember_for)))
 }
 
 /// List the tokens
@@ -44,8 +57,9 @@ pub(super) async fn standing(State(shared): State<Arc<Shared>>) -> Result<Json<w
 pub(super) async fn tokens(
     State(shared): State<Arc<Shared>>,
 ) -> Result<Json<wire::List<wire::Token>>, Refusal> {
-    let tokens = shared.gateway.tokens().await?;
-    Ok(Json(wire::List::whole(tokens.iter().map(Into::into).collect())))
+    let (tokens, users) = (shared.gateway.tokens().await?, shared.gateway.users().await?);
+    let items = tokens.iter().map(|token| wire::Token::of(token, &users));
+    Ok(Json(wire::List::whole(items.collect())))
 }
 
 /// Make a token
@@ -65,11 +79,20 @@ pub(super) async fn create_token(
         "approver" => Role::Approver,
         "admin" => Role::Admin,
         "service" => Role::Service,
-        _ => return Err(Refusal::new(422, "bad_role", "`role` is agent, approver, admin or service")),
+        "worker" => Role::Worker,
+        _ => {
+            return Err(Refusal::new(422, "bad_role", "`role` is agent, approver, admin, service or worker"));
+        }
     };
-    let minted = shared.gateway.create_token(&request.name, role, Some(&caller)).await?;
-    let created =
-        wire::CreatedToken { token: (&minted.row).into(), secret: minted.secret.expose_secret().to_owned() };
+    let user = match &request.user {
+        Some(named) => Some(users::find(&shared, named).await?.id),
+        None => caller.principal.user().and_then(|user| user.as_str().parse().ok()),
+    };
+    let expires_at = request.expires_in_ms.map(|ms| shared.gateway.now().after(Duration::from_millis(ms)));
+    let new = NewToken { name: request.name, role, user, attended: request.attended, expires_at };
+    let minted = shared.gateway.create_token(new, Some(&caller)).await?;
+    let token = wire::Token::of(&minted.row, &shared.gateway.users().await?);
+    let created = wire::CreatedToken { token, secret: minted.secret.expose_secret().to_owned() };
     Ok((StatusCode::CREATED, Json(created)))
 }
 
@@ -109,10 +132,15 @@ pub(super) async fn create_login_link(
     Ok((StatusCode::CREATED, Json(link)))
 }
 
-/// A link for whoever holds this token; none for whoever may not decide.
+/// A link for the user behind a credential; none for whoever may not decide.
 pub(crate) fn login_link(shared: &Shared, by: &Caller) -> Option<wire::LoginLink> {
-    let token = by.token.filter(|_| by.principal.may_decide())?;
-    let (code, expires_at) = shared.logins.invite(token, shared.gateway.now())?;
+    let user = by.principal.user().filter(|_| by.principal.may_decide())?;
+    link_for(shared, Invited { user: user.as_str().parse().ok()?, token: by.token })
+}
+
+/// A link that logs this user in, once.
+pub(super) fn link_for(shared: &Shared, invited: Invited) -> Option<wire::LoginLink> {
+    let (code, expires_at) = shared.logins.invite(invited, shared.gateway.now())?;
     Some(wire::LoginLink {
         url: format!("{}/login?code={code}", shared.links.base()),
         expires_at: expires_at.to_string(),

@@ -15,6 +15,7 @@ mod own;
 mod pages;
 mod sessions;
 mod tools;
+mod users;
 
 use std::sync::Arc;
 
@@ -62,6 +63,9 @@ fn described() -> OpenApiRouter<Arc<Shared>> {
         .routes(routes!(identity::tokens, identity::create_token))
         .routes(routes!(identity::revoke_token))
         .routes(routes!(identity::create_login_link))
+        .routes(routes!(users::list, users::add))
+        .routes(routes!(users::change))
+        .routes(routes!(users::invite))
 }
 
 /// There is nothing at this address.

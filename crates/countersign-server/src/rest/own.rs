@@ -32,8 +32,10 @@ pub(super) async fn elicitation(
     id: &str,
 ) -> Result<ElicitationRow, Refusal> {
     let id = match target(id)? {
-        Target::Elicitation(id) => id,
-        Target::Execution(execution) => only_open(shared, caller, execution).await?,
+        Target::Elicitation(id) | Target::Shown(id, _) => id,
+        Target::Execution(execution) | Target::ShownBy(execution, _) => {
+            only_open(shared, caller, execution).await?
+        }
     };
     let row = shared.gateway.elicitation(id).await?;
     row.filter(|row| sees(caller, &row.requester)).ok_or_else(no_elicitation)

@@ -13,7 +13,7 @@ use utoipa::IntoParams;
 use super::body::{Body, Named, Params};
 use super::pages::{MAX_LIMIT, Part};
 use crate::refusal::Refusal;
-use crate::session::own_session_id;
+use crate::session::{Through, own_session_id};
 use crate::shared::Shared;
 use crate::wire;
 
@@ -131,7 +131,7 @@ pub(super) async fn explain(
             SessionId::parse(id).map_err(|e| Refusal::new(422, "bad_session", format!("`sessionId`: {e}")))?
         }
         // Named and not opened: nothing happens in it.
-        None => own_session_id(&caller)?,
+        None => own_session_id(&caller, Through::Rest)?,
     };
     let Some(tool) = shared.gateway.catalog().get(&request.tool) else {
         return Err(missing(&shared, request.tool));

@@ -1,6 +1,6 @@
 //! Elicitations, the decisions that end them, and approvals that are remembered.
 
-use countersign_core::elicitation::Decider;
+use countersign_core::elicitation::{Decider, Proof};
 use countersign_kernel::Receipt;
 use countersign_kernel::ports::ElicitationRow;
 use countersign_sdk::Outcome;
@@ -22,13 +22,17 @@ pub struct Elicitation {
     pub status: String,
     /// The session of the call.
     pub session_id: String,
-    /// Who wants it: the immutable id.
+    /// Who requested it: the immutable id.
     pub requester: String,
+    /// The user for whom it was requested.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub owner: Option<String>,
+    /// What people call that user.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub owner_name: Option<String>,
     /// What people call the token they use; never who they are.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub requester_name: Option<String>,
-    /// What an approval is bound to.
-    pub digest: String,
     /// How it ended, if it did.
     pub decision: Option<Decision>,
 }
@@ -39,13 +43,20 @@ pub struct Elicitation {
 pub struct Decision {
     /// `approved`, `denied`, `cancelled` or `expired`.
     pub outcome: String,
-    /// Who: a principal's id, a grant's id, `clock`, or `gateway`.
+    /// Who: a user's id, a grant's id, `clock`, or `gateway`.
     pub by: String,
-    /// What people call the token they used; never who they are.
+    /// What people call that user.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by_name: Option<String>,
     /// Through what: `rest`, `cli`, `console`, `mcp`, …
     pub channel: String,
+    /// How it is known that a person decided: `token`, `login`, `attended_client`, or `none` where the operator lets agents
+    /// decide.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub proof: Option<String>,
+    /// Why the gateway ended the question, where it did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
     /// When.
     pub at: String,
     /// What the person wrote beside it.
@@ -57,7 +68,7 @@ pub struct Decision {
 }
 
 /// A decision on its way.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ResolveRequest {
     /// The execution that asks; where it is given, it must be the question's own.
@@ -68,9 +79,18 @@ pub struct ResolveRequest {
     /// The fields of a form.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub data: Option<Value>,
-    /// `call` or `session`; what the question says where nothing is said.
+    /// The digest that was shown with the question. Where it is not the question's, nothing is decided.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub digest: Option<String>,
+    /// What the approval covers: `call` or `session`; what the question says where nothing is said.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub remember: Option<String>,
+    /// For a session: calls with `any` arguments, or with the `same` only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub remember_args: Option<String>,
+    /// For a session: for at most so many calls after this one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub remember_uses: Option<u32>,
     /// A word for the record; the caller reads it where the answer is no.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub comment: Option<String>,
@@ -82,10 +102,12 @@ pub struct ResolveRequest {
 pub struct ResumeRequest {
     /// Yes or no.
     pub approved: bool,
-    /// The question that was seen. Give it where an execution may ask more than once: a request that is repeated because its
-    /// answer was lost then decides nothing but that.
+    /// The question that was shown. An approval needs this or `digest` once an execution has asked more than once.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub elicitation_id: Option<String>,
+    /// The digest that was shown with the question. Where it is not the question's, nothing is decided.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub digest: Option<String>,
     /// The fields of a form.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub data: Option<Value>,
@@ -118,6 +140,9 @@ pub struct Grant {
     pub session_id: String,
     /// The tools it covers.
     pub tool_paths: Vec<String>,
+    /// The only arguments it covers; any where there are none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub args: Option<Value>,
     /// The pattern they were found by.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pattern: Option<String>,
@@ -139,6 +164,9 @@ pub struct Grant {
 pub struct GrantRequest {
     /// A tool's path, or a pattern.
     pub tool_path: String,
+    /// The only arguments it is to cover; any where nothing is said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub args: Option<Value>,
     /// For how long; as long as any remembered approval (12 hours, unless the operator says otherwise) where nothing is said.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires_in_ms: Option<u64>,
@@ -165,7 +193,8 @@ impl Elicitation {
             session_id: row.session.to_string(),
             requester: row.requester.to_string(),
             requester_name: None,
-            digest: row.elicitation.digest.to_string(),
+            owner: row.owner.as_ref().map(ToString::to_string),
+            owner_name: None,
             decision: row.decision.as_ref().map(Decision::from),
         }
     }
@@ -173,6 +202,10 @@ impl Elicitation {
 
 impl From<&countersign_core::elicitation::Decision> for Decision {
     fn from(decision: &countersign_core::elicitation::Decision) -> Self {
+        let reason = match &decision.by {
+            Decider::Gateway { reason } => Some(reason.clone()),
+            _ => None,
+        };
         let by = match &decision.by {
             Decider::Person { principal, .. } => principal.to_string(),
             Decider::Grant { id } => id.to_string(),
@@ -184,6 +217,8 @@ impl From<&countersign_core::elicitation::Decision> for Decision {
             by,
             by_name: None,
             channel: decision.channel.clone(),
+            proof: decision.proof.map(|proof| proof_text(proof).to_owned()),
+            reason,
             at: decision.at.to_string(),
             comment: decision.comment.clone(),
             data: decision.data.as_ref().map(countersign_core::canonical::Canonical::to_value),
@@ -209,12 +244,22 @@ impl From<&countersign_core::grant::Grant> for Grant {
             grant_id: grant.id.to_string(),
             session_id: grant.session.to_string(),
             tool_paths: grant.tools.iter().map(|tool| tool.path.to_string()).collect(),
+            args: grant.args.as_ref().map(countersign_core::canonical::Canonical::to_value),
             pattern: grant.pattern.clone(),
             by: grant.by.to_string(),
             given_at: grant.given_at.to_string(),
             expires_at: grant.expires_at.map(|at| at.to_string()),
             uses_left: grant.uses_left,
         }
+    }
+}
+
+fn proof_text(proof: Proof) -> &'static str {
+    match proof {
+        Proof::Token => "token",
+        Proof::Login { .. } => "login",
+        Proof::AttendedClient { .. } => "attended_client",
+        Proof::AgentSetting => "none",
     }
 }
 

@@ -133,6 +133,8 @@ pub struct Pending {
     pub message: String,
     /// The arguments, whole, as they will run.
     pub args: Value,
+    /// What an approval of it is bound to. A decision that names it decides nothing else.
+    pub digest: String,
     /// Yes or no, or fields.
     #[serde(rename = "type")]
     pub kind: PendingKind,
@@ -141,7 +143,7 @@ pub struct Pending {
     pub schema: Option<Value>,
     /// Which rule asks, or that the tool does.
     pub because: String,
-    /// How long a yes counts where the person says nothing: `call` or `session`.
+    /// What an approval covers where the person says nothing: `call` or `session`. Where it is `call`, it cannot cover more.
     pub remember: String,
     /// When it was asked.
     pub asked_at: String,
@@ -264,6 +266,7 @@ impl Pending {
             kind,
             schema,
             because: elicitation.because.clone(),
+            digest: elicitation.digest.to_string(),
             remember: remember_text(elicitation.remember).to_owned(),
             asked_at: asked_at.to_string(),
             expires_at: elicitation.expires_at.to_string(),

@@ -1,6 +1,8 @@
-//! Tokens and logins.
+//! Users, tokens and logins.
 
-use countersign_kernel::ports::TokenRow;
+use std::time::Duration;
+
+use countersign_kernel::ports::{TokenRow, UserRow};
 use countersign_sdk::Role;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -13,12 +15,67 @@ pub struct Token {
     pub token_id: String,
     /// What people call it.
     pub name: String,
-    /// `agent`, `approver`, `admin` or `service`.
+    /// `agent`, `approver`, `admin`, `service` or `worker`.
     pub role: String,
+    /// The user whose it is, or for whom its bearer acts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub owner: Option<String>,
+    /// What people call that user.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub owner_name: Option<String>,
+    /// Whether a person declared that the prompts of the client that holds it reach a person.
+    #[serde(default)]
+    pub attended: bool,
     /// When it was made.
     pub created_at: String,
+    /// From here on it is good for nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expires_at: Option<String>,
+    /// When it was last used, to the minute.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_used_at: Option<String>,
     /// When it was revoked, if it was.
     pub revoked_at: Option<String>,
+}
+
+/// A person.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct User {
+    /// The immutable id.
+    pub user_id: String,
+    /// What people call them.
+    pub name: String,
+    /// `approver`, `admin`, or none.
+    pub roles: Vec<String>,
+    /// When they were added.
+    pub created_at: String,
+    /// Since when they may do nothing, if that is so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub disabled_at: Option<String>,
+}
+
+/// A user to add.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct AddUserRequest {
+    /// What people call them. No two users have the same name.
+    pub name: String,
+    /// `approver` or `admin`; none for somebody who only has agents.
+    #[serde(default)]
+    pub roles: Vec<String>,
+}
+
+/// What is to change about a user; what is left out stays.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ChangeUserRequest {
+    /// `approver` or `admin`, or an empty list.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub roles: Option<Vec<String>>,
+    /// Whether they may do nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub disabled: Option<bool>,
 }
 
 /// A token to make.
@@ -27,8 +84,17 @@ pub struct Token {
 pub struct CreateTokenRequest {
     /// What people call it.
     pub name: String,
-    /// `agent`, `approver`, `admin` or `service`.
+    /// `agent`, `approver`, `admin`, `service` or `worker`.
     pub role: String,
+    /// Whose it is, or for whom its bearer acts: an id or a name; the caller where nothing is said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub user: Option<String>,
+    /// For an agent: whether the prompts of its client reach a person, so that a yes there counts as the owner's.
+    #[serde(default)]
+    pub attended: bool,
+    /// For how long it is good; without end where nothing is said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expires_in_ms: Option<u64>,
 }
 
 /// A new token, with its secret, which is shown once.
@@ -63,7 +129,16 @@ pub struct LoginLink {
 pub struct Whoami {
     /// The immutable id.
     pub principal: String,
-    /// `user`, `agent` or `service`.
+    /// The user behind it: the principal itself, or its owner.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub user: Option<String>,
+    /// What people call that user.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub user_name: Option<String>,
+    /// Whether the prompts of this client reach a person.
+    #[serde(default)]
+    pub attended: bool,
+    /// `user`, `agent`, `service` or `worker`.
     pub kind: String,
     /// What it may do.
     pub roles: Vec<String>,
@@ -83,11 +158,16 @@ pub struct Standing {
     pub running: u64,
     /// Executions with a call nobody knows the outcome of.
     pub in_doubt: u64,
+    /// How long an approval for a session lasts, where nothing else is said.
+    #[serde(default)]
+    pub remember_for_ms: u64,
 }
 
-impl From<&countersign_kernel::ports::Standing> for Standing {
-    fn from(standing: &countersign_kernel::ports::Standing) -> Self {
+impl Standing {
+    /// The numbers of this moment.
+    pub fn of(standing: &countersign_kernel::ports::Standing, remember_for: Duration) -> Self {
         Self {
+            remember_for_ms: u64::try_from(remember_for.as_millis()).unwrap_or(u64::MAX),
             recorded: standing.recorded,
             pending: standing.open,
             paused: standing.waiting,
@@ -97,9 +177,29 @@ impl From<&countersign_kernel::ports::Standing> for Standing {
     }
 }
 
-impl From<&TokenRow> for Token {
-    fn from(row: &TokenRow) -> Self {
+impl From<&UserRow> for User {
+    fn from(row: &UserRow) -> Self {
         Self {
+            user_id: row.id.to_string(),
+            name: row.name.clone(),
+            roles: row.roles.iter().map(|role| role_text(*role).to_owned()).collect(),
+            created_at: row.created_at.to_string(),
+            disabled_at: row.disabled_at.map(|at| at.to_string()),
+        }
+    }
+}
+
+impl Token {
+    /// A token, with what people call its owner.
+    pub fn of(row: &TokenRow, users: &[UserRow]) -> Self {
+        let owner = row.principal.user().map(ToString::to_string);
+        let named = users.iter().find(|user| owner.as_deref() == Some(&user.id.to_string()));
+        Self {
+            owner_name: named.map(|user| user.name.clone()),
+            owner,
+            attended: row.attended,
+            expires_at: row.expires_at.map(|at| at.to_string()),
+            last_used_at: row.last_used_at.map(|at| at.to_string()),
             token_id: row.id.to_string(),
             name: row.name.clone(),
             role: row.principal.roles.first().copied().map_or("", role_text).to_owned(),
@@ -116,5 +216,6 @@ pub(crate) fn role_text(role: Role) -> &'static str {
         Role::Approver => "approver",
         Role::Admin => "admin",
         Role::Service => "service",
+        Role::Worker => "worker",
     }
 }

@@ -24,7 +24,10 @@ pub use executions::{
     PendingKind, SettleRequest, Settlement, Status,
 };
 pub(crate) use identity::role_text;
-pub use identity::{CreateTokenRequest, CreatedToken, LoginLink, Standing, Token, Whoami};
+pub use identity::{
+    AddUserRequest, ChangeUserRequest, CreateTokenRequest, CreatedToken, LoginLink, Standing, Token, User,
+    Whoami,
+};
 pub use policy::{ExplainRequest, Explanation, RuleReport};
 pub use problem::Problem;
 pub use sessions::Session;

@@ -75,7 +75,9 @@ async fn the_execution_of_another_is_not_found() {
 
 #[tokio::test]
 async fn without_client_elicitation_nobody_is_asked_through_the_client() {
-    let house = House::with(|options| options.client_elicitation = false).await;
+    let house =
+        House::with(|options| options.client_elicitation = countersign_server::mcp::ClientElicitation::Never)
+            .await;
     for era in Era::ALL {
         let paused = house.client(era).await.call("lab__destroy", json!({ "what": "x" })).await;
         assert_eq!(paused["structuredContent"]["status"], "paused", "{era:?}");

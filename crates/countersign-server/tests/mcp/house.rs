@@ -6,7 +6,7 @@ use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use countersign_core::ids::{ElicitationId, TokenId};
 use countersign_kernel::ports::{ElicitationFilter, ElicitationRow, Page};
-use countersign_kernel::{Answer, Decide, Gateway, Receipt, Target};
+use countersign_kernel::{Answer, Decide, Gateway, NewToken, Receipt, Target};
 use countersign_sdk::{ExposeSecret, Role};
 use countersign_server::mcp::{self, Options};
 use countersign_server::{Limits, Links};
@@ -101,8 +101,20 @@ impl House {
         self.stop.cancel();
     }
 
+    /// A token of the operator's; an agent's is attended.
     pub(crate) async fn key(&self, role: Role) -> Key {
-        let minted = self.gateway.create_token("test", role, None).await.unwrap();
+        let new = NewToken { attended: role == Role::Agent, ..NewToken::new("test", role) };
+        self.key_for(new).await
+    }
+
+    /// The token of an agent whose client nobody declared attended.
+    pub(crate) async fn unattended_key(&self) -> Key {
+        self.key_for(NewToken::new("unattended", Role::Agent)).await
+    }
+
+    async fn key_for(&self, new: NewToken) -> Key {
+        let operator = self.gateway.ensure_operator("operator").await.unwrap();
+        let minted = self.gateway.create_token(new.of(operator.id), None).await.unwrap();
         Key { secret: minted.secret.expose_secret().to_owned(), id: minted.row.id }
     }
 

@@ -263,7 +263,10 @@ async fn a12_who_has_no_role_gets_in_nowhere() {
         hash: countersign_core::digest::Digest::of(b"cs_norole"),
         name: "no role".to_owned(),
         principal,
+        attended: false,
         created_at: house.gateway.now(),
+        expires_at: None,
+        last_used_at: None,
         revoked_at: None,
     };
     let write = countersign_kernel::ports::Write {

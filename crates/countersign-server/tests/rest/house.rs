@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use countersign_kernel::ports::{ElicitationFilter, ElicitationRow, Page, Store};
-use countersign_kernel::{Caller, Gateway};
+use countersign_kernel::{Caller, Gateway, NewToken};
 use countersign_sdk::{ExposeSecret as _, Role};
 use countersign_server::{Links, Options, Server};
 use countersign_testkit::faulty_store::{Faults, FaultyStore};
@@ -266,9 +266,15 @@ impl House {
 
 impl Keys {
     async fn make(gateway: &Gateway) -> Self {
+        let operator = gateway.ensure_operator("admin").await.unwrap().id;
         let key = async |name: &str, role: Role| {
-            let minted = gateway.create_token(name, role, None).await.unwrap();
-            let caller = Caller { principal: minted.row.principal, token: Some(minted.row.id) };
+            // Every approver is a person of their own; everything else is the operator's.
+            let user = match role {
+                Role::Approver => gateway.create_user(name, vec![role], None).await.unwrap().id,
+                _ => operator,
+            };
+            let minted = gateway.create_token(NewToken::new(name, role).of(user), None).await.unwrap();
+            let caller = gateway.authenticate(minted.secret.expose_secret()).await.unwrap().unwrap();
             Key { secret: minted.secret.expose_secret().to_owned(), caller }
         };
         let revoked = key("revoked", Role::Admin).await;

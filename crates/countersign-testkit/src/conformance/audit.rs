@@ -7,19 +7,17 @@ use std::sync::Arc;
 use countersign_core::audit::verify;
 use countersign_core::digest::Digest;
 use countersign_core::execution::Status;
-use countersign_kernel::ports::{Requirement, Store, Write};
+use countersign_kernel::ports::{Store, Write};
 
-use super::subject::{Subject, create, step, token};
+use super::subject::{Subject, create, live, step, token};
 
 /// From 1, in the order in which they were given, also around changes that were refused.
 pub async fn records_are_numbered_without_gaps_and_chained(store: Arc<dyn Store>) {
     let subject = Subject::new();
     let first =
         store.commit(subject.append(0, Status::Running, vec![subject.started(), step(1)])).await.unwrap();
-    let unknown = Write {
-        require: vec![Requirement::TokenLive(token(0).id)],
-        ..subject.append(2, Status::Running, vec![step(2)])
-    };
+    let unknown =
+        Write { require: vec![live(&token(0))], ..subject.append(2, Status::Running, vec![step(2)]) };
     store.commit(unknown).await.unwrap_err();
     store.commit(subject.start()).await.unwrap_err();
     let entries = vec![subject.entry("One"), subject.entry("Two"), subject.entry("Three")];

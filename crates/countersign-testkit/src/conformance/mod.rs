@@ -22,6 +22,7 @@ pub mod lists;
 pub mod requirements;
 pub mod standing;
 pub mod subject;
+pub mod users;
 
 use std::sync::Arc;
 
@@ -101,6 +102,14 @@ macro_rules! store_promises {
             identities::a_foreign_cursor_finds_no_sessions,
             identities::a_token_is_found_by_its_hash_revoked_or_not,
             identities::tokens_are_listed_oldest_first,
+            users::a_user_is_listed_as_they_were_added_and_changed,
+            users::no_two_users_have_the_same_name,
+            users::a_change_needs_its_user_to_be_active,
+            users::a_token_ends_with_its_time_and_with_its_user,
+            users::a_token_can_be_noted_as_used_and_adopted,
+            users::a_grant_is_dead_while_its_giver_may_not_decide,
+            users::a_login_ends_with_its_time_its_token_and_its_user,
+            users::earlier_questions_about_the_same_are_found_by_subject_and_owner,
             audit::records_are_numbered_without_gaps_and_chained,
             audit::a_change_without_records_names_the_last_there_is,
             audit::records_are_read_in_parts,

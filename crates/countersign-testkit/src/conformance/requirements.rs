@@ -10,13 +10,12 @@ use countersign_kernel::ports::{
 };
 use countersign_sdk::Outcome;
 
-use super::subject::{Subject, at, create, decision, grants, revoke, step, token};
+use super::subject::{Subject, at, create, decision, grants, live, revoke, step, token};
 
 /// Unknown and revoked tokens refuse; a live one lets through.
 pub async fn a_change_needs_its_token_to_be_live(store: Arc<dyn Store>) {
     let token = token(0);
-    let with =
-        |subject: Subject| Write { require: vec![Requirement::TokenLive(token.id)], ..subject.start() };
+    let with = |subject: Subject| Write { require: vec![live(&token)], ..subject.start() };
     let is_refused = async |subject: Subject| {
         let refused = store.commit(with(subject.clone())).await;
         assert!(matches!(refused, Err(StoreError::TokenRevoked(id)) if id == token.id), "{refused:?}");
@@ -73,7 +72,7 @@ pub async fn a_refused_change_changes_nothing(store: Arc<dyn Store>) {
     type Spoil = Box<dyn Fn(&mut Write)>;
     let session = holder.session.clone();
     let spoils: Vec<(&str, Spoil)> = vec![
-        ("a revoked token", Box::new(move |write| write.require.push(Requirement::TokenLive(revoked.id)))),
+        ("a revoked token", Box::new(move |write| write.require.push(live(&revoked)))),
         (
             "too many pending",
             Box::new(move |write| {

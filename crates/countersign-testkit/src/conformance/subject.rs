@@ -5,15 +5,15 @@
 use countersign_core::audit::AuditEntry;
 use countersign_core::canonical::Canonical;
 use countersign_core::digest::{Digest, Fingerprint};
-use countersign_core::elicitation::{Decider, Decision, Elicitation, Origin};
+use countersign_core::elicitation::{Decider, Decision, Elicitation, Origin, Proof};
 use countersign_core::event::{Event, EventBody, Kind, Started};
 use countersign_core::execution::Status;
 use countersign_core::grant::{Grant, GrantedTool};
 use countersign_core::ids::{CallNo, ElicitationId, ExecutionId, GrantId, TokenId};
 use countersign_core::time::Timestamp;
 use countersign_kernel::ports::{
-    ElicitationRow, Entropy as _, ExecutionRow, GrantWrite, JournalWrite, SystemEntropy, TokenRow,
-    TokenWrite, Write,
+    ElicitationRow, Entropy as _, ExecutionRow, GrantWrite, JournalWrite, Requirement, SystemEntropy,
+    TokenRow, TokenWrite, Write,
 };
 use countersign_sdk::{AskKind, Outcome, Principal, PrincipalId, Remember, SessionId, ToolPath};
 
@@ -73,6 +73,7 @@ impl Subject {
             status,
             session: self.session.clone(),
             requester: self.requester.clone(),
+            owner: None,
             tool: Some(tool()),
             key: self.key.clone(),
             created_at: self.created_at,
@@ -153,6 +154,7 @@ impl Subject {
             execution: self.id,
             session: self.session.clone(),
             requester: self.requester.clone(),
+            owner: None,
             asked_at: at(asked_ms),
             decision: None,
         }
@@ -165,6 +167,7 @@ impl Subject {
             id: fresh(GrantId::from_random),
             session: self.session.clone(),
             tools: vec![GrantedTool { path: tool(), fingerprint }],
+            args: None,
             pattern: Some("lab.*".into()),
             by: self.requester.clone(),
             token: None,
@@ -199,7 +202,16 @@ pub fn step(n: u64) -> Event {
 /// A yes or no by somebody.
 pub fn decision(outcome: Outcome) -> Decision {
     let by = Decider::Person { principal: fresh_principal(), token: None };
-    Decision { outcome, by, channel: "test".into(), at: at(5), comment: Some("as agreed".into()), data: None }
+    let comment = Some("as agreed".into());
+    Decision {
+        outcome,
+        by,
+        channel: "test".into(),
+        proof: Some(Proof::Token),
+        at: at(5),
+        comment,
+        data: None,
+    }
 }
 
 /// A token of somebody, not revoked, made so many milliseconds after the beginning.
@@ -210,9 +222,17 @@ pub fn token(created_ms: u64) -> TokenRow {
         hash: fresh(|bits| Digest::of(&bits)),
         name: "laptop".into(),
         principal,
+        attended: false,
         created_at: at(created_ms),
+        expires_at: None,
+        last_used_at: None,
         revoked_at: None,
     }
+}
+
+/// That a token is good.
+pub fn live(token: &TokenRow) -> Requirement {
+    Requirement::TokenLive { id: token.id, now: at(50) }
 }
 
 /// The change that adds a token.

@@ -7,7 +7,7 @@ use std::time::Duration;
 use axum::Router;
 use axum::routing::get;
 use axum::serve::ListenerExt as _;
-use countersign_kernel::{Gateway, Settings};
+use countersign_kernel::{Gateway, NewToken, Settings};
 use countersign_sdk::{Approved, Ctx, Plugin, Role, Tool, ToolError};
 use countersign_server::{Links, Options, Server};
 use countersign_store::{SqliteOptions, SqliteStore, Synchronous};
@@ -92,7 +92,7 @@ async fn ours(
     for (file, role) in [(AGENT, Role::Agent), (ADMIN, Role::Admin)] {
         if !folder.join(file).exists() {
             use countersign_sdk::ExposeSecret as _;
-            let minted = gateway.create_token(file, role, None).await?;
+            let minted = gateway.create_token(NewToken::new(file, role), None).await?;
             std::fs::write(folder.join(file), minted.secret.expose_secret())?;
         }
     }

@@ -16,8 +16,8 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use countersign_kernel::Gateway;
 use countersign_kernel::ports::Store;
+use countersign_kernel::{Gateway, NewToken};
 use countersign_sdk::{ExposeSecret as _, Role};
 use countersign_server::mcp::Announcer;
 use countersign_server::{Links, Options, Server};
@@ -52,7 +52,7 @@ async fn serve_in(folder: &Path, address: &str) -> Result<(), Failure> {
     let announcer = Announcer::default();
     let store: Arc<dyn Store> = Arc::new(SqliteStore::open(folder)?);
     let gateway = Gateway::on(store).plugin(plugin::plugin(&announcer)).start().await?;
-    let token = gateway.create_token("suite", Role::Agent, None).await?;
+    let token = gateway.create_token(NewToken::new("suite", Role::Agent).attended(), None).await?;
     let listener = TcpListener::bind(address).await?;
     let url = format!("http://{}", listener.local_addr()?);
     let mut options = Options::at(Links::below(&url), [7; 32]);

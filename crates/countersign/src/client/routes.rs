@@ -5,9 +5,9 @@ use std::time::Duration;
 use countersign_core::audit::AuditRecord;
 use countersign_core::event::Event;
 use countersign_server::wire::{
-    CreateTokenRequest, CreatedToken, Elicitation, ElicitationResponse, ExecuteRequest, ExecutionResult,
-    ExecutionSummary, ExplainRequest, Explanation, Grant, List, LoginLink, ResolveRequest, SettleRequest,
-    Status, Token, ToolDetail, Whoami,
+    AddUserRequest, ChangeUserRequest, CreateTokenRequest, CreatedToken, Elicitation, ElicitationResponse,
+    ExecuteRequest, ExecutionResult, ExecutionSummary, ExplainRequest, Explanation, Grant, List, LoginLink,
+    Pending, ResolveRequest, SettleRequest, Status, Token, ToolDetail, User, Whoami,
 };
 use reqwest::Method;
 use serde::Deserialize;
@@ -116,14 +116,14 @@ impl Client {
         self.json(self.request(Method::GET, &["api", "elicitation"], &query)?).await
     }
 
-    /// Questions about exactly the same thing, open or decided, oldest first.
-    pub(crate) async fn elicitations_about(
+    /// Questions about the same tool and arguments as this one, for the same user, open or decided, oldest first.
+    pub(crate) async fn elicitations_like(
         &self,
-        digest: &str,
+        elicitation: &str,
         part: &Part,
     ) -> Result<List<Elicitation>, Problem> {
         let mut query = part.query();
-        query.push(("digest", digest.to_owned()));
+        query.push(("sameAs", elicitation.to_owned()));
         self.json(self.request(Method::GET, &["api", "elicitation"], &query)?).await
     }
 
@@ -132,12 +132,14 @@ impl Client {
         self.json(self.request(Method::GET, &["api", "elicitation", id], &[])?).await
     }
 
-    /// Decides.
+    /// Decides a question that was shown: another one of the same execution is not decided by this.
     pub(crate) async fn resolve(
         &self,
-        id: &str,
+        question: &Pending,
         request: &ResolveRequest,
     ) -> Result<ElicitationResponse, Problem> {
+        let id = &question.elicitation_id;
+        let request = &ResolveRequest { digest: Some(question.digest.clone()), ..request.clone() };
         self.json(self.request(Method::POST, &["api", "elicitation", id, "resolve"], &[])?.json(request))
             .await
     }
@@ -189,6 +191,26 @@ impl Client {
     /// Every token.
     pub(crate) async fn tokens(&self) -> Result<List<Token>, Problem> {
         self.json(self.request(Method::GET, &["api", "tokens"], &[])?).await
+    }
+
+    /// All users.
+    pub(crate) async fn users(&self) -> Result<List<User>, Problem> {
+        self.json(self.request(Method::GET, &["api", "users"], &[])?).await
+    }
+
+    /// Adds a user.
+    pub(crate) async fn add_user(&self, request: &AddUserRequest) -> Result<User, Problem> {
+        self.json(self.request(Method::POST, &["api", "users"], &[])?.json(request)).await
+    }
+
+    /// Changes a user, by id or name.
+    pub(crate) async fn change_user(&self, user: &str, request: &ChangeUserRequest) -> Result<User, Problem> {
+        self.json(self.request(Method::PATCH, &["api", "users", user], &[])?.json(request)).await
+    }
+
+    /// A link that logs a user in to the console, once.
+    pub(crate) async fn invite_user(&self, user: &str) -> Result<LoginLink, Problem> {
+        self.json(self.request(Method::POST, &["api", "users", user, "invite"], &[])?).await
     }
 
     /// Makes a token. The answer is the only place that has its secret.

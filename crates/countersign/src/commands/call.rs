@@ -17,17 +17,18 @@ pub(super) async fn run(ready: Ready, args: CallArgs) -> anyhow::Result<Exit> {
     let request = ExecuteRequest {
         tool: Some(args.path.clone()),
         args: Some(input),
-        session_id: own_or_named(args.session.as_deref(), &ready)?,
+        session_id: args.session.as_deref().map(session).transpose()?,
         ..ExecuteRequest::default()
     };
     ready
         .with_server(Purpose::Act, async |contact| {
-            let mut result = match contact.agent.execute(&request).await {
+            let caller = contact.caller(args.identity.as_token.as_deref())?;
+            let mut result = match caller.execute(&request).await {
                 Ok(result) => result,
                 Err(problem) => return Err(refused(problem, &args.path, contact).await.into()),
             };
             if result.status == Status::Running {
-                result = contact.agent.until_it_rests(&result.execution_id).await?;
+                result = contact.operator.until_it_rests(&result.execution_id).await?;
             }
             if asks && result.paused.is_some() {
                 result = terminal::see_through(contact, result).await?;
@@ -35,19 +36,6 @@ pub(super) async fn run(ready: Ready, args: CallArgs) -> anyhow::Result<Exit> {
             report::result(&result, contact.screen, &contact.invocation)
         })
         .await
-}
-
-/// The session of whoever calls from this machine without a token of their own.
-const LOCAL_SESSION: &str = "ses_local";
-
-/// The session that was named; else this machine's, else the one that belongs to the caller's own token, which needs no
-/// name.
-pub(super) fn own_or_named(named: Option<&str>, ready: &Ready) -> Result<Option<String>, Problem> {
-    match named {
-        Some(id) => session(id).map(Some),
-        None if ready.environment.text("COUNTERSIGN_TOKEN").is_some() => Ok(None),
-        None => Ok(Some(LOCAL_SESSION.to_owned())),
-    }
 }
 
 /// A session's id from the command line.

@@ -8,8 +8,9 @@ use std::path::PathBuf;
 use countersign_core::digest::Digest;
 use countersign_core::execution::Execution;
 use countersign_core::ids::{ElicitationId, ExecutionId};
-use countersign_sdk::{FormSchema, Remember};
+use countersign_sdk::Remember;
 use countersign_server::wire::{Decision, Elicitation, ElicitationResponse, PendingKind, ResolveRequest};
+use serde_json::Value;
 
 use super::call::violations;
 use super::input;
@@ -23,7 +24,7 @@ use crate::{report, shown, terminal};
 
 pub(super) async fn approve(ready: Ready, args: ApproveArgs) -> anyhow::Result<Exit> {
     check_target(&args.id, &ready.setup.invocation)?;
-    let mut data = args.data.as_deref().map(|data| input::json(Some(data), "--data")).transpose()?;
+    let data = args.data.as_deref().map(|data| input::json(Some(data), "--data")).transpose()?;
     let rules = Rules {
         version: ready.setup.config.policy.version().digest(),
         file: ready.setup.config.file.clone(),
@@ -32,15 +33,9 @@ pub(super) async fn approve(ready: Ready, args: ApproveArgs) -> anyhow::Result<E
         .with_server(Purpose::Act, async |contact| {
             let asked = decidable(contact, &args.id).await?;
             rules.check(&asked, contact).await?;
-            if data.is_none() && contact.screen.can_ask() {
-                match filled(&asked, contact).await {
-                    Filled::NoForm => {}
-                    Filled::With(given) => data = Some(given),
-                    Filled::Left => return Ok(left(contact.screen)),
-                }
-            }
-            let remember = args.remember.map(Remember::from);
-            let answer = ResolveRequest { comment: args.comment, ..terminal::yes(remember, data) };
+            let Some(answer) = confirmed(&asked, &args, data, contact).await? else {
+                return Ok(left(contact.screen));
+            };
             let receipt = decide(contact, &asked, &answer).await?;
             announce(&receipt, &asked, &answer, contact.screen);
             let result = contact.operator.until_it_rests(&receipt.execution_id).await?;
@@ -112,7 +107,7 @@ async fn decide(
     asked: &Elicitation,
     answer: &ResolveRequest,
 ) -> Result<ElicitationResponse, Problem> {
-    match contact.operator.resolve(&asked.question.elicitation_id, answer).await {
+    match contact.operator.resolve(&asked.question, answer).await {
         Ok(receipt) => Ok(receipt),
         Err(problem) => Err(refused(problem, contact).await),
     }
@@ -149,26 +144,55 @@ impl Rules {
     }
 }
 
-/// What came of asking for a form's fields here.
-enum Filled {
-    NoForm,
-    With(serde_json::Value),
-    Left,
-}
-
-async fn filled(asked: &Elicitation, contact: &Contact) -> Filled {
-    let screen = contact.screen;
+/// The approval, once the person has seen the whole question and said yes; nothing where they leave it waiting. A script says with
+/// `--yes --digest` what its author has seen.
+async fn confirmed(
+    asked: &Elicitation,
+    args: &ApproveArgs,
+    data: Option<Value>,
+    contact: &Contact,
+) -> anyhow::Result<Option<ResolveRequest>> {
     let pending = &asked.question;
-    if asked.decision.is_some() || report::authorises(pending) {
-        return Filled::NoForm;
+    let narrowed = ResolveRequest {
+        comment: args.comment.clone(),
+        remember_args: args.same_arguments.then(|| "same".to_owned()),
+        remember_uses: args.uses,
+        ..terminal::yes(args.remember.map(Remember::from), data.clone())
+    };
+    if asked.decision.is_some() {
+        // There is nothing to ask any more; the server says how it was decided.
+        return Ok(Some(narrowed));
     }
-    let Some(Ok(schema)) = pending.schema.as_ref().map(FormSchema::new) else { return Filled::NoForm };
-    let denials = contact.denials(&pending.elicitation_id).await;
-    screen.note(&report::question(pending, &denials, screen.err));
-    match terminal::fill(&schema, screen).await {
-        Some(data) => Filled::With(data),
-        None => Filled::Left,
+    if let Some(digest) = &args.digest
+        && *digest != pending.digest
+    {
+        let message = format!("this is not the question with the digest {digest}");
+        let hint =
+            format!("`{}` shows what waits, with its digest.", contact.invocation.command("inbox --json"));
+        return Err(Problem::new("not_what_was_shown", message).hint(hint).into());
     }
+    if args.yes {
+        return Ok(Some(narrowed));
+    }
+    if !contact.screen.can_ask() {
+        let again = format!("approve {} --yes --digest {}", pending.elicitation_id, pending.digest);
+        let message = "nobody is at this terminal to read the question";
+        let hint = format!(
+            "Look at it in a terminal, or approve what you have seen: `{}`",
+            contact.invocation.command(&again)
+        );
+        return Err(Problem::new("not_confirmed", message).hint(hint).into());
+    }
+    if data.is_some() || args.remember.is_some() {
+        // What the command line says already is not asked for again; whether to approve it is.
+        return Ok(terminal::confirms(asked, contact).await.then_some(narrowed));
+    }
+    Ok(terminal::ask_about(asked, contact).await.map(|answer| ResolveRequest {
+        comment: answer.comment.clone().or_else(|| args.comment.clone()),
+        remember_args: narrowed.remember_args.filter(|_| answer.remember.as_deref() == Some("session")),
+        remember_uses: narrowed.remember_uses.filter(|_| answer.remember.as_deref() == Some("session")),
+        ..answer
+    }))
 }
 
 fn left(screen: Screen) -> Exit {
@@ -198,7 +222,7 @@ fn announce(receipt: &ElicitationResponse, asked: &Elicitation, answer: &Resolve
 async fn refused(problem: Problem, contact: &Contact) -> Problem {
     let inbox = contact.invocation.command("inbox");
     match problem.code.as_ref() {
-        "not_found" => Problem::new("not_found", "there is nothing of this id to decide")
+        "not_found" => Problem::new("not_found", "no pending request has this id")
             .hint(format!("`{inbox}` lists what waits.")),
         "already_decided" => {
             let decision = problem

@@ -1,11 +1,13 @@
 //! `demo`: a server with the demo tools, and a scripted agent that uses them, so that a newcomer sees a call wait and go on.
 
 use std::net::{Ipv4Addr, SocketAddr};
+use std::time::Duration;
 
 use countersign_server::wire::{ExecuteRequest, ExecutionResult, Status};
 use serde_json::{Value, json};
 
 use super::serve::{self, LAST_HANDLERS, Wish};
+use crate::client::Part;
 use crate::contact::Contact;
 use crate::exit::Exit;
 use crate::local::Setup;
@@ -53,7 +55,9 @@ pub(super) async fn run(setup: Setup) -> anyhow::Result<Exit> {
     }
     let reach = Reach::of(serving);
     let contact = Contact::of(&reach, screen, invocation)?;
+    screen.note(&format!("  decide   `{}` in another terminal", contact.invocation.command("inbox --watch")));
     let story = async {
+        ask_about_earlier(&contact).await?;
         tell_story(&contact).await?;
         screen.note(&format!(
             "\nThat was the demo. The server runs on: try `{}`, or connect an agent with `{}`. Ctrl-C ends it.",
@@ -77,6 +81,31 @@ async fn free(listen: SocketAddr) -> SocketAddr {
         Ok(_) => listen,
         Err(_) => SocketAddr::new(Ipv4Addr::LOCALHOST.into(), 0),
     }
+}
+
+/// What an earlier run left waiting is told first: otherwise it would turn up in the middle of this one.
+async fn ask_about_earlier(contact: &Contact) -> anyhow::Result<()> {
+    let earlier = contact.operator.elicitations(&Part::default()).await?.items;
+    if earlier.is_empty() {
+        return Ok(());
+    }
+    let screen = contact.screen;
+    let number = earlier.len();
+    let plural = if number == 1 { "request is" } else { "requests are" };
+    screen.note(&format!("\n{}", screen.err.bold(&format!("{number} {plural} still waiting from an earlier run."))));
+    for asked in earlier {
+        let execution = &asked.question.execution_id;
+        let result = contact.operator.execution(execution, Duration::ZERO).await?;
+        if result.paused.is_none() {
+            continue;
+        }
+        if screen.can_ask() {
+            tell_end(&terminal::see_through(contact, result).await?, screen);
+        } else {
+            screen.note(&format!("  waits    {}", shown::line(&asked.question.message)));
+        }
+    }
+    Ok(())
 }
 
 async fn tell_story(contact: &Contact) -> anyhow::Result<()> {
@@ -123,11 +152,8 @@ async fn until_decided(contact: &Contact, mut result: ExecutionResult) -> anyhow
         if told.as_ref() != Some(&pending.elicitation_id) {
             let id = &pending.elicitation_id;
             contact.screen.note(&format!("  waits    {}", shown::line(&pending.message)));
-            let answer = match &pending.schema {
-                Some(_) => format!("approve {id} --data '{{\"warehouseId\":\"WH-7\"}}'"),
-                None => format!("approve {id}"),
-            };
-            contact.screen.note(&format!("           decide it: {}", contact.invocation.command(&answer)));
+            let approve = contact.invocation.command(&format!("approve {id}"));
+            contact.screen.note(&format!("           decide it: {approve}"));
             told = Some(id.clone());
         }
         result = contact.agent.execution(&result.execution_id, LONG_WAIT).await?;

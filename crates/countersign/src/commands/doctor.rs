@@ -5,6 +5,7 @@ use std::path::Path;
 
 use countersign_kernel::ports::{Credentials as _, EnvCredentials};
 use countersign_sdk::{Plugin, Principal};
+use countersign_server::mcp::ClientElicitation;
 use countersign_server::wire::{ExecutionSummary, Status};
 use rusqlite::{Connection, OpenFlags};
 use serde_json::json;
@@ -116,8 +117,8 @@ fn configuration(config: &Config, findings: &mut Findings) {
         let advice = "Set approvals.agent_may_decide = false, unless the agent is meant to approve itself.";
         findings.odd("approvals", "agents may decide what they themselves asked for", advice);
     }
-    if !approvals.client_elicitation {
-        findings.good("approvals", "an accept in the agent's own client does not count");
+    if approvals.client_elicitation == ClientElicitation::Never {
+        findings.good("approvals", "answers to prompts in an agent's own client never count");
     }
     let rules = match config.policy.rules().len() {
         0 => "no rules: reading is allowed, destructive tools ask".to_owned(),

@@ -19,6 +19,7 @@ mod settle;
 mod timeline;
 mod token;
 mod tools;
+mod user;
 
 use crate::args::{Command, PolicyCommand};
 use crate::config::{ConfigErrors, Environment};
@@ -69,6 +70,7 @@ pub(crate) async fn run(command: Command, given: Given) -> anyhow::Result<Exit> 
         Command::Audit(command) => audit::run(given.ready()?, command).await,
         Command::Grants(command) => grants::run(given.ready()?, command).await,
         Command::Token(command) => token::run(given.ready()?, command).await,
+        Command::User(command) => user::run(given.ready()?, command).await,
         Command::Completions { shell } => completions::run(shell, given.screen),
         Command::Doctor => doctor::run(given).await,
         Command::Mcp(args) => mcp::run(given, args).await,

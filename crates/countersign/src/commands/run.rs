@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use countersign_server::wire::{ExecuteRequest, ExecutionResult, Status};
 
-use super::call::{of_session, own_or_named};
+use super::call::{of_session, session};
 use super::input::{self, Place};
 use crate::args::RunArgs;
 use crate::contact::{Contact, Purpose, Ready};
@@ -22,13 +22,13 @@ pub(super) async fn run(ready: Ready, args: RunArgs) -> anyhow::Result<Exit> {
         ready.setup.screen.can_ask() && !args.no_wait && input::place(Some(&args.file)) == Place::Elsewhere;
     let request = ExecuteRequest {
         code: Some(source),
-        session_id: own_or_named(args.session.as_deref(), &ready)?,
+        session_id: args.session.as_deref().map(session).transpose()?,
         wait_ms: Some(u64::try_from(TICK.as_millis()).unwrap_or(u64::MAX)),
         ..ExecuteRequest::default()
     };
     ready
         .with_server(Purpose::Act, async |contact| {
-            let begun = contact.agent.execute(&request).await;
+            let begun = contact.caller(args.identity.as_token.as_deref())?.execute(&request).await;
             let begun = begun.map_err(|problem| refused(problem, &args.file))?;
             let result = watched(contact, begun, asks.then(Keyboard::of_process)).await?;
             report::result(&result, contact.screen, &contact.invocation)
@@ -56,7 +56,7 @@ async fn watched(
             }
             _ => break,
         }
-        result = contact.agent.execution(&result.execution_id, TICK).await?;
+        result = contact.operator.execution(&result.execution_id, TICK).await?;
     }
     progress.step_aside();
     Ok(result)

@@ -1,9 +1,10 @@
 //! `token`: who may talk to the server, and as what.
 
+use countersign_core::policy::parse_duration;
 use countersign_server::wire::{CreateTokenRequest, Token};
 use serde_json::json;
 
-use crate::args::TokenCommand;
+use crate::args::{TokenArgs, TokenCommand};
 use crate::contact::{Contact, Purpose, Ready};
 use crate::exit::{Exit, Problem};
 use crate::screen::{Format, Screen};
@@ -13,13 +14,19 @@ use crate::{report, shown};
 pub(super) async fn run(ready: Ready, command: TokenCommand) -> anyhow::Result<Exit> {
     ready
         .with_server(Purpose::Keep, async |contact| match command {
-            TokenCommand::Create { role, name } => {
-                create(contact, CreateTokenRequest { name, role: role.to_string() }).await
-            }
+            TokenCommand::Create(args) => create(contact, request(args)?).await,
             TokenCommand::List => list(contact).await,
             TokenCommand::Revoke { id } => revoke(contact, &id).await,
         })
         .await
+}
+
+fn request(args: TokenArgs) -> Result<CreateTokenRequest, Problem> {
+    let TokenArgs { role, name, user, attended, expires } = args;
+    let expires = expires.map(|text| parse_duration(&text)).transpose();
+    let expires = expires.map_err(|error| Problem::usage(format!("--expires: {error}")))?;
+    let expires_in_ms = expires.map(|life| u64::try_from(life.as_millis()).unwrap_or(u64::MAX));
+    Ok(CreateTokenRequest { name, role: role.to_string(), user, attended, expires_in_ms })
 }
 
 /// The secret stands alone on standard output, so that a shell can take it; everything else is said beside it.
@@ -30,9 +37,14 @@ async fn create(contact: &Contact, request: CreateTokenRequest) -> anyhow::Resul
         screen.print_json(&serde_json::to_value(&created)?)?;
         return Ok(Exit::Done);
     }
-    let Token { token_id, name, role, .. } = &created.token;
+    let Token { token_id, name, role, attended, owner_name, expires_at, .. } = &created.token;
+    let attended = if *attended { ", attended" } else { "" };
+    let user =
+        owner_name.as_deref().map_or(String::new(), |user| format!(" of the user {}", shown::line(user)));
+    let end =
+        expires_at.as_deref().map_or(String::new(), |end| format!(" It expires at {}.", shown::line(end)));
     screen.note(&format!(
-        "{} is the token {:?} with the role {}. Its secret is shown this once:",
+        "Created {} {:?}: role {}{attended},{user}.{end} The secret is shown once:",
         shown::line(token_id),
         shown::line(name),
         shown::line(role)
@@ -60,7 +72,7 @@ async fn list(contact: &Contact) -> anyhow::Result<Exit> {
 }
 
 fn table(tokens: &[Token], screen: Screen) -> Table {
-    let mut table = Table::new(screen, &["TOKEN", "ROLE", "NAME", "MADE", "STATE"]);
+    let mut table = Table::new(screen, &["TOKEN", "ROLE", "NAME", "USER", "CREATED", "LAST USED", "STATUS"]);
     for token in tokens {
         let state = match &token.revoked_at {
             None => ("good".to_owned(), screen.out.green("good")),
@@ -72,9 +84,11 @@ fn table(tokens: &[Token], screen: Screen) -> Table {
         };
         table.row([
             shown::line(&token.token_id).into(),
-            shown::line(&token.role).into(),
+            format!("{}{}", shown::line(&token.role), if token.attended { " (attended)" } else { "" }).into(),
             shown::line(&token.name).into(),
+            shown::line(token.owner_name.as_deref().unwrap_or("")).into(),
             report::ago(&token.created_at).into(),
+            token.last_used_at.as_deref().map_or_else(|| "never".to_owned(), report::ago).into(),
             state.into(),
         ]);
     }

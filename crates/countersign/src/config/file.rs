@@ -46,7 +46,7 @@ pub(super) const KEYS: &[Key] = &[
     Key { name: "approvals.remember", kind: Kind::Text },
     Key { name: "approvals.remember_for", kind: Kind::Text },
     Key { name: "approvals.agent_may_decide", kind: Kind::Truth },
-    Key { name: "approvals.client_elicitation", kind: Kind::Truth },
+    Key { name: "approvals.client_elicitation", kind: Kind::Text },
     Key { name: "approvals.park_after", kind: Kind::Text },
 ];
 

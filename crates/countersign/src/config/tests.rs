@@ -19,7 +19,7 @@ fn reasons(text: &str) -> Vec<String> {
 fn nothing_said_means_the_safe_defaults() {
     let config = load("", &home()).unwrap();
     assert_eq!(config.listen, DEFAULT_LISTEN);
-    assert_eq!(config.approvals.remember, Remember::Session);
+    assert_eq!(config.approvals.remember, Remember::Call);
     assert!(!config.approvals.agent_may_decide);
     assert_eq!(config.approvals.expires, Duration::from_secs(86_400));
     assert!(config.data_dir.starts_with("/home/ann") && config.data_dir.ends_with("countersign"));
@@ -27,15 +27,16 @@ fn nothing_said_means_the_safe_defaults() {
 
 #[test]
 fn the_file_of_the_contract_is_read() {
-    let text = "listen = \"127.0.0.1:1\"\ndata_dir = \"d\"\n[approvals]\nexpires = \"1h\"\nremember = \"call\"\n\
-                agent_may_decide = true\nclient_elicitation = false\npark_after = \"5s\"\n\
+    let text = "listen = \"127.0.0.1:1\"\ndata_dir = \"d\"\n[approvals]\nexpires = \"1h\"\nremember = \"session\"\n\
+                agent_may_decide = true\nclient_elicitation = \"never\"\npark_after = \"5s\"\n\
                 [[rule]]\nmatch = \"a.*\"\neffect = \"deny\"\n";
     let config = load(text, &home()).unwrap();
     assert_eq!(config.data_dir, Path::new("/etc/cs/d"), "relative to the file, wherever the command is run");
     assert_eq!(config.settings().expires, Duration::from_secs(3600));
-    assert_eq!(config.settings().remember, Remember::Call);
+    assert_eq!(config.settings().remember, Remember::Session, "as in the seeds");
     assert_eq!(config.settings().park_after, Duration::from_secs(5));
-    assert!(config.approvals.agent_may_decide && !config.approvals.client_elicitation);
+    assert!(config.approvals.agent_may_decide);
+    assert_eq!(config.approvals.client_elicitation, ClientElicitation::Never);
     assert_eq!(config.policy.rules().len(), 1);
 }
 

@@ -9,9 +9,9 @@ use crate::screen::Screen;
 pub(super) async fn approval(remember: Remember, keyboard: &mut Keyboard, screen: Screen) -> Reply {
     let offers = match remember {
         Remember::Session => {
-            "[a] approve once   [s] approve for this session   [d] deny   [q] leave it waiting"
+            "[a] approve this call   [s] approve this tool for the session, any arguments   [d] deny   [q] leave it waiting"
         }
-        Remember::Call => "[a] approve once   [d] deny   [q] leave it waiting",
+        Remember::Call => "[a] approve this call   [d] deny   [q] leave it waiting",
     };
     loop {
         screen.ask(&format!("{offers}\n> "));
@@ -42,7 +42,7 @@ pub(super) async fn confirmation(keyboard: &mut Keyboard, screen: Screen) -> Rep
 
 /// Why they say no; the caller reads it.
 pub(super) async fn reason(keyboard: &mut Keyboard, screen: Screen) -> Option<String> {
-    screen.ask("Why? The caller reads it (Enter for nothing)\n> ");
+    screen.ask("Reason, sent to the agent (Enter to skip)\n> ");
     keyboard.line().await.filter(|reason| !reason.is_empty())
 }
 

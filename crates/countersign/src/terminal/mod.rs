@@ -10,7 +10,9 @@ mod keyboard;
 use std::time::Duration;
 
 use countersign_sdk::{FormSchema, Remember};
-use countersign_server::wire::{ExecutionResult, Pending, PendingKind, ResolveRequest};
+use countersign_server::wire::{
+    Decision, Elicitation, ExecutionResult, Pending, PendingKind, ResolveRequest,
+};
 use serde_json::Value;
 
 pub(crate) use form::fields;
@@ -22,6 +24,8 @@ use crate::screen::Screen;
 
 /// How long the server's clock may take to close what expired.
 const A_MOMENT: Duration = Duration::from_millis(50);
+/// How often a question that is asked here is looked at, in case somebody decides it elsewhere.
+const LOOK_EVERY: Duration = Duration::from_millis(300);
 
 /// What came of asking.
 #[derive(Debug, Clone, PartialEq)]
@@ -38,12 +42,12 @@ pub(crate) fn yes(remember: Option<Remember>, data: Option<Value>) -> ResolveReq
         Remember::Call => "call".to_owned(),
         Remember::Session => "session".to_owned(),
     });
-    ResolveRequest { execution_id: None, approved: true, data, remember, comment: None }
+    ResolveRequest { approved: true, data, remember, ..ResolveRequest::default() }
 }
 
 /// No.
 pub(crate) fn no(reason: Option<String>) -> ResolveRequest {
-    ResolveRequest { execution_id: None, approved: false, data: None, remember: None, comment: reason }
+    ResolveRequest { comment: reason, ..ResolveRequest::default() }
 }
 
 /// How long a yes may count.
@@ -59,7 +63,7 @@ pub(crate) async fn see_through(
     let mut keyboard = Keyboard::of_process();
     while result.paused.is_some() {
         match ask_oldest(contact, &result, &mut keyboard).await? {
-            Asked::Answered => result = contact.agent.until_it_rests(&result.execution_id).await?,
+            Asked::Answered => result = contact.operator.until_it_rests(&result.execution_id).await?,
             Asked::Left => break,
         }
     }
@@ -92,9 +96,14 @@ pub(crate) async fn ask_oldest(
             tokio::time::sleep(A_MOMENT).await;
             return Ok(Asked::Answered);
         }
+        decided = decided_elsewhere(contact, &pending.elicitation_id) => {
+            let words = report::told_decision(&decided, contact.names().await);
+            screen.note(&format!("\nDecided elsewhere: {words}."));
+            return Ok(Asked::Answered);
+        }
     };
     let Reply::Answer(answer) = reply else { return Ok(Asked::Left) };
-    match contact.operator.resolve(&pending.elicitation_id, &answer).await {
+    match contact.operator.resolve(pending, &answer).await {
         Ok(receipt) => screen.note(&report::receipt(&receipt, pending, screen.err)),
         Err(problem) => match problem.code.as_ref() {
             "expired" => screen.note("The time to decide is up."),
@@ -111,7 +120,7 @@ pub(crate) async fn ask_oldest(
 }
 
 async fn ask(pending: &Pending, denials: &[String], keyboard: &mut Keyboard, screen: Screen) -> Reply {
-    keyboard.forget_typed_ahead();
+    keyboard.forget_typed_ahead().await;
     screen.note(&format!("\n{}", report::question(pending, denials, screen.err)));
     match (pending.kind, &pending.schema) {
         (PendingKind::Form, Some(schema)) if !report::authorises(pending) => match FormSchema::new(schema) {
@@ -126,10 +135,34 @@ async fn ask(pending: &Pending, denials: &[String], keyboard: &mut Keyboard, scr
     }
 }
 
-/// Asks for the fields of a form; nothing where the person leaves or declines.
-pub(crate) async fn fill(schema: &FormSchema, screen: Screen) -> Option<Value> {
-    match form::fill(schema, &mut Keyboard::of_process(), screen).await {
-        Reply::Answer(answer) if answer.approved => answer.data,
-        _ => None,
+/// Waits until somebody else decides a question.
+async fn decided_elsewhere(contact: &Contact, elicitation: &str) -> Decision {
+    loop {
+        tokio::time::sleep(LOOK_EVERY).await;
+        // A server that does not answer now is asked again; the person here can answer meanwhile.
+        if let Ok(Elicitation { decision: Some(decision), .. }) =
+            contact.operator.elicitation(elicitation).await
+        {
+            return decision;
+        }
     }
+}
+
+/// Asks whether to approve a question that is shown whole; nothing where the person leaves it waiting.
+pub(crate) async fn ask_about(asked: &Elicitation, contact: &Contact) -> Option<ResolveRequest> {
+    let denials = contact.denials(&asked.question.elicitation_id).await;
+    match ask(&asked.question, &denials, &mut Keyboard::of_process(), contact.screen).await {
+        Reply::Answer(answer) => Some(answer),
+        Reply::Leave => None,
+    }
+}
+
+/// Shows a question whole and asks for a plain yes or no.
+pub(crate) async fn confirms(asked: &Elicitation, contact: &Contact) -> bool {
+    let (screen, mut keyboard) = (contact.screen, Keyboard::of_process());
+    let denials = contact.denials(&asked.question.elicitation_id).await;
+    screen.note(&report::question(&asked.question, &denials, screen.err));
+    keyboard.forget_typed_ahead().await;
+    screen.ask("Approve this? [y] yes   anything else: leave it waiting\n> ");
+    keyboard.line().await.as_deref() == Some("y")
 }

@@ -25,6 +25,7 @@ pub(super) fn asked(no: u32, args: Value) -> Elicitation {
             tool_path: "notes.delete".to_owned(),
             message: format!("Permanently delete note \"{no}\"? This cannot be undone."),
             args,
+            digest: "00".repeat(32),
             kind: PendingKind::Approval,
             schema: None,
             because: "no rule matches, and the tool is destructive".to_owned(),
@@ -38,7 +39,8 @@ pub(super) fn asked(no: u32, args: Value) -> Elicitation {
         session_id: "ses_local".to_owned(),
         requester: "agent-1".to_owned(),
         requester_name: None,
-        digest: "00".repeat(32),
+        owner: None,
+        owner_name: None,
         decision: None,
     }
 }
@@ -73,6 +75,8 @@ pub(super) fn denied_by_ann() -> Decision {
         by: "ann".to_owned(),
         by_name: None,
         channel: "console".to_owned(),
+        proof: None,
+        reason: None,
         at: NOW.to_string(),
         comment: Some("not today".to_owned()),
         data: None,

@@ -60,10 +60,11 @@ pub(crate) async fn run(contact: &Contact) -> anyhow::Result<Exit> {
         };
         match deed {
             Some(Deed::Quit) => break,
-            Some(Deed::Resolve { id, request }) => {
+            Some(Deed::Resolve { question, request }) => {
                 let (operator, tell) = (contact.operator.clone(), tell.clone());
                 tokio::spawn(async move {
-                    let answer = operator.resolve(&id, &request).await;
+                    let answer = operator.resolve(&question, &request).await;
+                    let id = question.elicitation_id;
                     // Nobody is left to be told where the person quit meanwhile; the decision stands.
                     let _ = tell.send(Heard::Answered { id, answer }).await;
                 });

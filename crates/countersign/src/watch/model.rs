@@ -24,6 +24,8 @@ pub(super) const MOST_ITEMS: usize = 1_000;
 const LINGER: Duration = Duration::from_secs(4);
 /// How long a question must have stood under the cursor before a key decides it, where the person did not put it there.
 const STEADY: Duration = Duration::from_millis(600);
+/// A key that comes again within this time is being held down: terminals begin to repeat a key after at most 660 ms.
+const HELD: Duration = Duration::from_millis(1_000);
 
 /// A key, by its name.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -44,7 +46,11 @@ pub(super) enum Key {
 /// What is to be done about a key.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Deed {
-    Resolve { id: String, request: ResolveRequest },
+    /// Decide the question that is shown.
+    Resolve {
+        question: Box<Pending>,
+        request: ResolveRequest,
+    },
     Quit,
 }
 
@@ -109,6 +115,8 @@ pub(super) struct Model {
     pub(super) size: Size,
     selected: Option<String>,
     steady_from: Timestamp,
+    last_key: Option<(Key, Timestamp)>,
+    is_held: bool,
     laid: Vec<PageRow>,
     laid_for: Option<(String, u16)>,
 }
@@ -127,6 +135,8 @@ impl Model {
             size,
             selected: None,
             steady_from: now,
+            last_key: None,
+            is_held: false,
             laid: Vec::new(),
             laid_for: None,
         }
@@ -270,6 +280,7 @@ impl Model {
         if key == Key::Stop {
             return Some(Deed::Quit);
         }
+        self.note_held(&key, now);
         let deed = match std::mem::replace(&mut self.mode, Mode::Browse) {
             Mode::Browse => self.browse(&key, now),
             // Any key leads back.
@@ -279,6 +290,14 @@ impl Model {
         };
         self.lay_out();
         deed
+    }
+
+    /// A key that is held down comes again and again, in most terminals as if it were pressed each time. Each time puts off
+    /// the moment from which it counts as pressed anew.
+    fn note_held(&mut self, key: &Key, now: Timestamp) {
+        let again = self.last_key.as_ref().is_some_and(|(last, at)| last == key && at.until(now) < HELD);
+        self.is_held = again;
+        self.last_key = Some((key.clone(), now));
     }
 
     fn browse(&mut self, key: &Key, now: Timestamp) -> Option<Deed> {
@@ -309,6 +328,7 @@ impl Model {
         let (id, read, question) = (item.id().to_owned(), item.read, item.question().clone());
         let form = !report::authorises(&question);
         let complaint = match (key, remember) {
+            _ if self.is_held => "Let go of the key, then press it again.",
             _ if !read => "There is more to read: PgDn to its end first.",
             (_, Remember::Session) if form || question.kind == PendingKind::Form => {
                 "This cannot be remembered."
@@ -393,7 +413,8 @@ impl Model {
             return None;
         }
         item.state = State::Sending;
-        Some(Deed::Resolve { id, request })
+        let question = Box::new(item.question().clone());
+        Some(Deed::Resolve { question, request })
     }
 
     /// A decision that was not taken: the question is as open as before.

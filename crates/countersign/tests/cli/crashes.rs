@@ -115,6 +115,7 @@ fn say_yes_and_die(shell: &Shell, elicitation: &str) {
             outcome: Outcome::Approved,
             by: Decider::Person { principal: PrincipalId::parse("ann").unwrap(), token: None },
             channel: "test".into(),
+            proof: None,
             at: asked.asked_at,
             comment: None,
             data: None,

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use countersign_kernel::ports::Store;
-use countersign_kernel::{Gateway, Settings};
+use countersign_kernel::{Gateway, NewToken, Settings};
 use countersign_sdk::{ExposeSecret as _, Role};
 use countersign_server::{Links, Options, Server};
 use countersign_store::SqliteStore;
@@ -39,14 +39,16 @@ impl House {
         let (folder, ran) = (tempfile::tempdir().unwrap(), Ran::default());
         let store: Arc<dyn Store> = Arc::new(SqliteStore::open(folder.path()).unwrap());
         let gateway = Gateway::on(store).settings(settings).plugin(lab::plugin(&ran)).start().await.unwrap();
-        let secret = async |name: &str, role| {
-            let minted = gateway.create_token(name, role, None).await.unwrap();
+        let ann = gateway.ensure_operator("ann").await.unwrap().id;
+        let bob = gateway.create_user("bob", vec![Role::Approver], None).await.unwrap().id;
+        let secret = async |name: &str, role, user| {
+            let minted = gateway.create_token(NewToken::new(name, role).of(user), None).await.unwrap();
             minted.secret.expose_secret().to_owned()
         };
         let secrets = Secrets {
-            agent: secret("robot", Role::Agent).await,
-            approver: secret("bob", Role::Approver).await,
-            admin: secret("ann", Role::Admin).await,
+            agent: secret("robot", Role::Agent, ann).await,
+            approver: secret("bob's laptop", Role::Approver, bob).await,
+            admin: secret("ann's laptop", Role::Admin, ann).await,
         };
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());

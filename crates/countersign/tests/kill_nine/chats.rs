@@ -233,7 +233,7 @@ async fn approve_everything(gateway: Gateway) {
                 target: Target::Elicitation(row.elicitation.id),
                 by: Principal::approver("ann").unwrap().into(),
                 channel: "test".into(),
-                answer: Answer::Approve { remember: None, data: None },
+                answer: Answer::Approve { covers: None, data: None },
                 comment: None,
             };
             gateway.decide(decide).await.unwrap();

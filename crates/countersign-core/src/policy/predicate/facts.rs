@@ -178,6 +178,7 @@ fn principal<'a>(subject: &Subject<'a>) -> CelMap<'a> {
         PrincipalKind::User => "user",
         PrincipalKind::Agent => "agent",
         PrincipalKind::Service => "service",
+        PrincipalKind::Worker => "worker",
     };
     let roles = subject.principal.roles.iter().map(|role| {
         text(match role {
@@ -185,6 +186,7 @@ fn principal<'a>(subject: &Subject<'a>) -> CelMap<'a> {
             Role::Approver => "approver",
             Role::Admin => "admin",
             Role::Service => "service",
+            Role::Worker => "worker",
         })
     });
     record([

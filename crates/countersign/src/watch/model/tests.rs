@@ -12,7 +12,7 @@ fn id(no: u32) -> String {
 
 fn resolved(deed: Option<Deed>) -> (String, ResolveRequest) {
     match deed {
-        Some(Deed::Resolve { id, request }) => (id, request),
+        Some(Deed::Resolve { question, request }) => (question.elicitation_id, request),
         other => panic!("{other:?} decides nothing"),
     }
 }
