@@ -8,7 +8,7 @@ use countersign_kernel::{
     Answer, CallError, CallRequest, Caller, Decide, DecideError, ExecutionResult, Gateway, GatewayBuilder,
     Patience, Receipt, RunRequest, Settings, Target,
 };
-use countersign_sdk::{Principal, SessionId};
+use countersign_sdk::{Principal, Remember, SessionId};
 use serde_json::Value;
 
 use crate::chance::SeededEntropy;
@@ -44,7 +44,8 @@ impl World {
             disk: MemoryStore::default(),
             clock: TestClock::default(),
             ledger: Ledger::default(),
-            settings: Settings::default(),
+            // The seeds' way, which most scenarios are about; the product's default is one call.
+            settings: Settings { remember: Remember::Session, ..Settings::default() },
             policy: Policy::default(),
             scripts: None,
             seed,

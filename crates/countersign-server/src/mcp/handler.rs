@@ -43,7 +43,7 @@ type Context = RequestContext<RoleServer>;
 const REVISIONS: &[ProtocolVersion] =
     &[ProtocolVersion::V_2025_06_18, ProtocolVersion::V_2025_11_25, ProtocolVersion::V_2026_07_28];
 /// The longest name of a client that the gateway takes.
-const MAX_CLIENT_BYTES: usize = 200;
+const MAX_CLIENT_BYTES: usize = 190;
 
 const INSTRUCTIONS: &str = "Countersign stands between you and these tools. Tools that only read answer at once. Whatever destroys, sends or \
 overwrites waits until a person approves it, and then runs once, with exactly the arguments the person saw. \

@@ -6,7 +6,7 @@ use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use countersign_core::ids::{ElicitationId, TokenId};
 use countersign_kernel::ports::{ElicitationFilter, ElicitationRow, Page};
-use countersign_kernel::{Answer, Decide, Gateway, NewToken, Receipt, Target};
+use countersign_kernel::{Answer, Coverage, Decide, Gateway, NewToken, Receipt, Target};
 use countersign_sdk::{ExposeSecret, Role};
 use countersign_server::mcp::{self, Options};
 use countersign_server::{Limits, Links};
@@ -112,9 +112,11 @@ impl House {
         self.key_for(NewToken::new("unattended", Role::Agent)).await
     }
 
-    async fn key_for(&self, new: NewToken) -> Key {
+    /// A token like this; of the operator where it names nobody.
+    pub(crate) async fn key_for(&self, new: NewToken) -> Key {
         let operator = self.gateway.ensure_operator("operator").await.unwrap();
-        let minted = self.gateway.create_token(new.of(operator.id), None).await.unwrap();
+        let new = NewToken { user: new.user.or(Some(operator.id)), ..new };
+        let minted = self.gateway.create_token(new, None).await.unwrap();
         Key { secret: minted.secret.expose_secret().to_owned(), id: minted.row.id }
     }
 
@@ -156,6 +158,13 @@ impl House {
             comment: None,
         };
         self.gateway.decide(decide).await.unwrap()
+    }
+
+    /// Ann approves the only open question for its session, elsewhere.
+    pub(crate) async fn approves_for_the_session(&self) {
+        let [open] = &self.until_open(1).await[..] else { unreachable!("one is open") };
+        let answer = Answer::Approve { covers: Some(Coverage::SESSION), data: None };
+        self.ann_says(open.elicitation.id, answer).await;
     }
 
     /// What took effect.

@@ -11,6 +11,7 @@ mod agents;
 mod catalog;
 mod client;
 mod companions;
+mod deciders;
 mod house;
 mod prompts;
 mod rounds;

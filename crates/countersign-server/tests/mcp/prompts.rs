@@ -1,6 +1,6 @@
 //! The 2025 era: a person is asked through the client while the call is open.
 
-use countersign_core::elicitation::Decider;
+use countersign_core::elicitation::{Decider, Proof};
 use countersign_sdk::{Outcome, Role};
 use countersign_testkit::world::yes;
 use serde_json::{Value, json};
@@ -32,7 +32,9 @@ async fn what_is_approved_in_the_client_runs_once_with_what_was_shown() {
         assert_eq!(house.effects(), ["the moon"]);
         let decision = house.only_question().await.decision.unwrap();
         let Decider::Person { principal, token } = decision.by else { panic!("{:?}", decision.by) };
-        assert_eq!(principal.as_str(), format!("mcp-user:{}", key.id), "the person, not the agent");
+        let operator = house.gateway.users().await.unwrap()[0].id.to_string();
+        assert_eq!(principal.as_str(), operator, "the owner, not the agent");
+        assert_eq!(decision.proof, Some(Proof::AttendedClient { token: key.id }));
         assert_eq!(token, Some(key.id), "revoking the agent's token voids it");
         assert_eq!(decision.channel, "mcp");
     }
@@ -127,7 +129,7 @@ async fn a_decision_elsewhere_wins_and_withdraws_the_prompt() {
 }
 
 #[tokio::test]
-async fn an_approval_for_the_session_is_offered_only_where_the_tool_allows_it() {
+async fn an_approval_in_a_client_covers_one_call_and_never_a_session() {
     let house = House::open().await;
     let client = house.client(Era::November2025).await;
     let choices = |prompt: &Value| -> Vec<String> {
@@ -135,22 +137,29 @@ async fn an_approval_for_the_session_is_offered_only_where_the_tool_allows_it() 
         choices.as_array().unwrap().iter().map(|c| c["const"].as_str().unwrap().to_owned()).collect()
     };
     let for_session = json!({ "action": "accept", "content": { "decision": "approve_for_session" } });
-    let mut each = client.begin("lab__destroy_each", json!({ "what": "a" })).await;
-    let prompt = each.until("elicitation/create").await;
-    assert_eq!(choices(&prompt), ["approve", "deny"]);
-    client.answer(&prompt, for_session.clone()).await;
-    let again = each.until("elicitation/create").await;
-    client.answer(&again, says("decline")).await;
-    each.answer().await;
-
+    // The tool would allow a session; the prompt does not.
     let mut first = client.begin("lab__destroy", json!({ "what": "b" })).await;
     let prompt = first.until("elicitation/create").await;
-    assert_eq!(choices(&prompt), ["approve", "approve_for_session", "deny"]);
+    assert_eq!(choices(&prompt), ["approve", "deny"]);
     client.answer(&prompt, for_session).await;
+    let again = first.until("elicitation/create").await;
+    client.answer(&again, approve()).await;
     first.answer().await;
-    let second = client.call("lab__destroy", json!({ "what": "c" })).await;
-    assert_eq!(second["structuredContent"], json!({ "done": true }), "it is remembered");
-    assert_eq!(house.effects(), ["b", "c"]);
+    let mut second = client.begin("lab__destroy", json!({ "what": "c" })).await;
+    second.until("elicitation/create").await;
+    assert_eq!(house.effects(), ["b"], "nothing is remembered");
+}
+
+#[tokio::test]
+async fn a_client_that_nobody_declared_attended_is_not_asked_and_answers_nothing() {
+    for era in OLD {
+        let house = House::with(|options| options.hold = std::time::Duration::from_millis(50)).await;
+        let client = house.client_of(&house.unattended_key().await, era).await;
+        let answer = client.call("lab__destroy", json!({ "what": "the moon" })).await;
+        assert_eq!(answer["structuredContent"]["status"], "paused", "{answer}");
+        assert_eq!(house.effects(), [""; 0]);
+        assert!(house.only_question().await.decision.is_none(), "it waits for a person elsewhere");
+    }
 }
 
 #[tokio::test]

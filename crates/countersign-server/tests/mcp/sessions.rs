@@ -62,16 +62,16 @@ async fn a_request_without_a_caller_gets_nothing_even_past_a_guard_that_forgot_i
 async fn clients_of_one_token_share_no_approvals_in_the_2025_era() {
     let house = House::open().await;
     let key = house.key(Role::Agent).await;
-    let for_session = json!({ "action": "accept", "content": { "decision": "approve_for_session" } });
     let one = house.client_of(&key, Era::November2025).await;
     let mut call = one.begin("lab__destroy", json!({ "what": "a" })).await;
-    let prompt = call.until("elicitation/create").await;
-    one.answer(&prompt, for_session).await;
+    call.until("elicitation/create").await;
+    house.approves_for_the_session().await;
     call.answer().await;
+    assert_eq!(one.call("lab__destroy", json!({ "what": "a" })).await["structuredContent"], json!({ "done": true }));
     let other = house.client_of(&key, Era::November2025).await;
     let mut call = other.begin("lab__destroy", json!({ "what": "b" })).await;
     call.until("elicitation/create").await;
-    assert_eq!(house.effects(), ["a"]);
+    assert_eq!(house.effects(), ["a", "a"]);
 }
 
 #[tokio::test]

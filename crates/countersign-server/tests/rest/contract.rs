@@ -348,7 +348,11 @@ async fn tokens_are_made_listed_without_their_secret_and_revoked() {
     assert!(list.text.contains(id) && !list.text.contains(secret));
     let whoami = || house.http.get(format!("{}/api/whoami", house.base)).bearer_auth(secret).send();
     let me: Value = whoami().await.unwrap().json().await.unwrap();
-    assert_eq!(me, json!({ "principal": id, "kind": "agent", "roles": ["agent"] }));
+    assert_eq!(
+        (&me["principal"], &me["kind"], &me["roles"], &me["userName"]),
+        (&json!(id), &json!("agent"), &json!(["agent"]), &json!("admin")),
+        "an agent acts for the user who made its token"
+    );
     assert_eq!(house.delete(Who::Admin, &format!("/api/tokens/{id}")).await.status, 204);
     assert_eq!(whoami().await.unwrap().status(), 401);
     house.delete(Who::Admin, &format!("/api/tokens/tok_{:032x}", 3)).await.refused(404, "not_found");

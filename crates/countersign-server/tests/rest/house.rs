@@ -181,6 +181,10 @@ impl House {
         Answer::of(self.request(who, Method::POST, path).json(&body).send().await.unwrap()).await
     }
 
+    pub(crate) async fn patch(&self, who: Who, path: &str, body: Value) -> Answer {
+        Answer::of(self.request(who, Method::PATCH, path).json(&body).send().await.unwrap()).await
+    }
+
     pub(crate) async fn delete(&self, who: Who, path: &str) -> Answer {
         Answer::of(self.request(who, Method::DELETE, path).send().await.unwrap()).await
     }

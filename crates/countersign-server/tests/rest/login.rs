@@ -1,4 +1,4 @@
-//! The console's login: a link that is good once, a cookie that changes nothing without its CSRF token.
+//! The console's login: a link that is good once or a token; a cookie that neither reads nor changes anything by itself.
 
 use reqwest::{Method, RequestBuilder};
 use serde_json::{Value, json};
@@ -30,8 +30,10 @@ impl<'a> Browser<'a> {
         self.house.request(Who::Nobody, method, path).header("cookie", &self.cookie)
     }
 
+    /// Reads, as a page of the console does.
     async fn get(&self, path: &str) -> Answer {
-        Answer::of(self.request(Method::GET, path).send().await.unwrap()).await
+        let request = self.request(Method::GET, path).header("x-csrf-token", &self.csrf);
+        Answer::of(request.send().await.unwrap()).await
     }
 
     /// Decides, with this as its CSRF token.
@@ -114,7 +116,8 @@ async fn codes_that_were_never_given_log_nobody_in() {
     for code in ["", "0", &"0".repeat(64), "%00", "<script>alert(1)</script>", "'; --"] {
         press(&house, code).await.turned_away(410, "link_used");
         let page = house.get(Who::Nobody, &format!("/login?code={code}")).await;
-        assert!(page.status == 410 && !page.text.contains("<script>"), "{code}: {}", page.text);
+        let status = if code.is_empty() { 200 } else { 410 };
+        assert!(page.status == status && !page.text.contains("<script>"), "{code}: {}", page.text);
     }
 }
 
@@ -172,6 +175,16 @@ async fn a_cookie_reads_and_changes_nothing_without_its_csrf_token() {
         Browser::logged_in(&house, Who::OtherApprover).await,
     );
     ann.get("/api/elicitation?status=pending").await.with(200);
+    for path in ["/api/elicitation?status=pending", "/api/whoami", "/api/events", "/api/audit"] {
+        let alone = Answer::of(ann.request(Method::GET, path).send().await.unwrap()).await;
+        alone.refused(403, "csrf");
+    }
+    for path in ["/", "/executions", &format!("/elicitations/{}", waiting.elicitation)] {
+        let alone = Answer::of(ann.request(Method::GET, path).send().await.unwrap()).await;
+        assert_eq!(alone.status, 200);
+        assert!(alone.text.contains("data-page=\"empty\""), "{}", alone.text);
+        assert!(!alone.text.contains("destroy") && !alone.text.contains("eli_"), "{}", alone.text);
+    }
     let (csrf, of_another) = (ann.csrf.clone(), bob.csrf.clone());
     assert_ne!(csrf, of_another);
     for wrong in [
@@ -215,22 +228,22 @@ async fn a_cookie_that_was_made_up_altered_or_grown_old_is_nobodys() {
     let house = House::open().await;
     let browser = Browser::logged_in(&house, Who::Approver).await;
     let (name, value) = browser.cookie.split_once('=').unwrap();
-    let parts: Vec<&str> = value.split('.').collect();
-    let [token, expires, seal] = parts[..] else { panic!("{value}") };
-    let later = expires.parse::<u64>().unwrap() + 1;
-    let admin = house.key(Who::Admin).caller.token.unwrap();
+    let (login, seal) = value.split_once('.').unwrap();
+    let other = Browser::logged_in(&house, Who::Admin).await;
+    let others = other.cookie.split_once('=').unwrap().1.split_once('.').unwrap().0;
     for forged in [
-        format!("{admin}.{expires}.{seal}"),
-        format!("{token}.{later}.{seal}"),
-        format!("{token}.{expires}.{}", "0".repeat(64)),
-        format!("{token}.{expires}"),
-        format!("{token}.{expires}."),
+        format!("{others}.{seal}"),
+        format!("log_{:032x}.{seal}", 1),
+        format!("{login}.{}", "0".repeat(64)),
+        login.to_owned(),
+        format!("{login}."),
         String::new(),
         "..".to_owned(),
         browser.csrf.clone(),
     ] {
         let request = house
             .request(Who::Nobody, Method::GET, "/api/whoami")
+            .header("x-csrf-token", &browser.csrf)
             .header("cookie", format!("{name}={forged}"));
         Answer::of(request.send().await.unwrap()).await.refused(401, "unauthenticated");
     }
@@ -250,10 +263,7 @@ async fn revoking_the_token_logs_its_browsers_out_at_once() {
     assert_eq!(house.delete(Who::Admin, &format!("/api/tokens/{id}")).await.status, 204);
     browser.get("/api/whoami").await.refused(401, "unauthenticated");
     browser.decides(&waiting.elicitation, Some(&csrf)).await.refused(401, "unauthenticated");
-    Browser::holding(&house, &press(&house, &unused).await)
-        .get("/api/whoami")
-        .await
-        .refused(401, "unauthenticated");
+    press(&house, &unused).await.turned_away(410, "link_used");
     assert_eq!(house.open_questions().await.len(), 1);
 }
 
@@ -282,8 +292,9 @@ async fn servers_on_two_ports_of_a_host_do_not_log_each_others_browsers_out() {
     let (here, there) =
         (Browser::logged_in(&one, Who::Admin).await, Browser::logged_in(&other, Who::Admin).await);
     let both = format!("{}; {}", here.cookie, there.cookie);
-    for house in [&one, &other] {
+    for (house, csrf) in [(&one, &here.csrf), (&other, &there.csrf)] {
         let request = house.request(Who::Nobody, Method::GET, "/api/whoami").header("cookie", &both);
+        let request = request.header("x-csrf-token", csrf);
         Answer::of(request.send().await.unwrap()).await.with(200);
     }
 }
@@ -302,9 +313,11 @@ async fn a_cookie_outlives_a_restart_and_a_link_does_not() {
 }
 
 #[tokio::test]
-async fn logging_out_forgets_the_cookie() {
+async fn logging_out_ends_the_login_for_every_copy_of_the_cookie() {
     let house = House::open().await;
     let browser = Browser::logged_in(&house, Who::Approver).await;
+    let other = Browser::logged_in(&house, Who::Approver).await;
+    let waiting = house.wants_to_destroy("a").await;
     let csrf = browser.csrf.clone();
     let answer = Answer::of(
         browser.request(Method::POST, "/logout").header("x-csrf-token", csrf).send().await.unwrap(),
@@ -313,4 +326,69 @@ async fn logging_out_forgets_the_cookie() {
     assert_eq!(answer.status, 204);
     assert!(answer.header("set-cookie").contains("=; Path=/"), "{}", answer.header("set-cookie"));
     assert!(answer.header("set-cookie").contains("Max-Age=0"));
+    browser.get("/api/whoami").await.refused(401, "unauthenticated");
+    browser.decides(&waiting.elicitation, Some(&browser.csrf)).await.refused(401, "unauthenticated");
+    other.get("/api/whoami").await.with(200);
+}
+
+#[tokio::test]
+async fn logging_out_and_disabling_a_user_end_their_streams_at_once() {
+    let house = House::open().await;
+    let (one, other) = (
+        Browser::logged_in(&house, Who::Approver).await,
+        Browser::logged_in(&house, Who::Approver).await,
+    );
+    let stream = async |browser: &Browser<'_>| {
+        let request = browser.request(Method::GET, "/api/events").header("x-csrf-token", &browser.csrf);
+        let response = request.send().await.unwrap();
+        assert_eq!(response.status(), 200);
+        response
+    };
+    let (first, second) = (stream(&one).await, stream(&other).await);
+    let out = one.request(Method::POST, "/logout").header("x-csrf-token", &one.csrf).send();
+    assert_eq!(out.await.unwrap().status(), 204);
+    first.bytes().await.expect("the stream ends by itself");
+    other.get("/api/whoami").await.with(200);
+    let user = house.key(Who::Approver).caller.principal.id.to_string();
+    house.patch(Who::Admin, &format!("/api/users/{user}"), json!({ "disabled": true })).await.with(200);
+    second.bytes().await.expect("the stream ends by itself");
+    other.get("/api/whoami").await.refused(401, "unauthenticated");
+}
+
+#[tokio::test]
+async fn a_token_logs_a_person_in_and_an_agents_token_nobody() {
+    let house = House::open().await;
+    let paste = async |secret: &str| {
+        let request = house.request(Who::Nobody, Method::POST, "/login");
+        let request = request.header("content-type", "application/x-www-form-urlencoded");
+        Answer::of(request.body(format!("token=+{secret}%0A")).send().await.unwrap()).await
+    };
+    let browser = Browser::holding(&house, &paste(house.secret(Who::Approver).unwrap()).await);
+    let me = browser.get("/api/whoami").await.with(200);
+    assert_eq!(me["userName"], "approver");
+    for who in [Who::Agent, Who::Service, Who::Revoked] {
+        paste(house.secret(who).unwrap()).await.turned_away(403, "token_refused");
+    }
+    for nonsense in ["", "cs_0", "%00"] {
+        assert_ne!(paste(nonsense).await.status, 200, "{nonsense}");
+    }
+}
+
+#[tokio::test]
+async fn an_invite_lets_its_user_in_once_and_decisions_are_theirs() {
+    let house = House::open().await;
+    let user = house.post(Who::Admin, "/api/users", json!({ "name": "carol", "roles": ["approver"] })).await.with(201);
+    let invite = house.post(Who::Admin, "/api/users/carol/invite", json!(null)).await.with(201);
+    let code = invite["url"].as_str().unwrap().rsplit_once("code=").unwrap().1.to_owned();
+    let browser = Browser::holding(&house, &press(&house, &code).await);
+    press(&house, &code).await.turned_away(410, "link_used");
+    let waiting = house.wants_to_destroy("a").await;
+    browser.decides(&waiting.elicitation, Some(&browser.csrf)).await.with(200);
+    let decided = house.get(Who::Admin, &format!("/api/elicitation/{}", waiting.elicitation)).await.with(200);
+    assert_eq!(decided["decision"]["by"], user["userId"]);
+    assert_eq!(decided["decision"]["byName"], "carol");
+    assert_eq!(decided["decision"]["proof"], "login");
+    // Somebody without a role has nothing to do in the console.
+    house.post(Who::Admin, "/api/users", json!({ "name": "dave" })).await.with(201);
+    house.post(Who::Admin, "/api/users/dave/invite", json!(null)).await.refused(409, "user_inactive");
 }

@@ -11,6 +11,7 @@ mod abuse;
 mod answer;
 mod audit;
 mod contract;
+mod deciders;
 mod document;
 mod events;
 mod figures;

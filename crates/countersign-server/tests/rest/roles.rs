@@ -33,6 +33,7 @@ const WHO_GETS_IN: &[(&str, &str, &[Who])] = &[
     ("GET", "/sessions/{id}", DECIDERS),
     ("GET", "/audit", DECIDERS),
     ("GET", "/tokens", ADMINS),
+    ("GET", "/users", ADMINS),
     ("GET", "/assets/{name}", ANYBODY),
     ("GET", "/login", ANYBODY),
     ("POST", "/login", ANYBODY),
@@ -65,6 +66,10 @@ const WHO_GETS_IN: &[(&str, &str, &[Who])] = &[
     ("POST", "/api/tokens", ADMINS),
     ("DELETE", "/api/tokens/{id}", ADMINS),
     ("POST", "/api/login-links", DECIDERS),
+    ("GET", "/api/users", ADMINS),
+    ("POST", "/api/users", ADMINS),
+    ("PATCH", "/api/users/{id}", ADMINS),
+    ("POST", "/api/users/{id}/invite", ADMINS),
     ("*", "/mcp", CALLERS),
 ];
 
@@ -90,6 +95,8 @@ pub(crate) fn address(path: &str) -> String {
         "eli"
     } else if path.contains("tokens") {
         "tok"
+    } else if path.contains("users") {
+        "usr"
     } else {
         "exec"
     };
@@ -109,6 +116,8 @@ pub(crate) fn body(method: &Method, path: &str) -> Option<Value> {
         ("POST", p) if p.ends_with("/explain") => Some(json!({ "tool": "lab.read" })),
         ("POST", p) if p.ends_with("/approvals") => Some(json!({ "toolPath": "lab.destroy" })),
         ("POST", p) if p.ends_with("/tokens") => Some(json!({ "name": "new", "role": "admin" })),
+        ("POST", "/api/users") => Some(json!({ "name": "new" })),
+        ("PATCH", p) if p.contains("/users/") => Some(json!({ "disabled": true })),
         ("POST", "/mcp") => Some(json!({ "jsonrpc": "2.0", "id": 1, "method": "ping" })),
         _ => None,
     }
