@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::error::GatewayError;
 use crate::kernel::Kernel;
-use crate::ports::StoreError;
+use crate::ports::{ScriptFault, StoreError};
 
 const SHORTEST: Duration = Duration::from_millis(10);
 const LONGEST: Duration = Duration::from_secs(2);
@@ -43,6 +43,8 @@ fn is_passing(error: &GatewayError) -> bool {
         GatewayError::Store(store) => {
             matches!(store, StoreError::Unavailable(_) | StoreError::Overloaded | StoreError::Conflict { .. })
         }
+        // What a system lacks it lacks until this process is started again, perhaps elsewhere or with another configuration.
+        GatewayError::Sandbox(ScriptFault::NotIsolated { .. }) => false,
         GatewayError::NoEntropy | GatewayError::Sandbox(_) => true,
         GatewayError::Journal(_) | GatewayError::Closed => false,
     }

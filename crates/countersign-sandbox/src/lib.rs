@@ -10,4 +10,4 @@ mod worker;
 
 pub use host::{ChildHost, ChildOptions, InProcessHost, MOST_CHILDREN, WARM_CHILDREN};
 pub use limits::Limits;
-pub use worker::{Isolation, Layer, isolate_but, worker_main};
+pub use worker::{Isolation, Layer, RequiredIsolation, isolate_but, worker_main};

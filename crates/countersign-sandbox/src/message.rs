@@ -274,6 +274,7 @@ enum WireFault {
     NotAsked { request: u32 },
     Crashed { cause: String },
     Unavailable { cause: String },
+    NotIsolated { missing: String },
 }
 
 #[cfg(test)]
@@ -373,6 +374,7 @@ mod tests {
             ScriptFault::ValueTooLarge { bound: 4 },
             ScriptFault::Crashed { cause: cause() },
             ScriptFault::Unavailable { cause: cause() },
+            ScriptFault::NotIsolated { missing: cause() },
         ] {
             let frame = framed(&Reply::Fault(fault.clone()));
             assert_eq!(serde_json::from_slice::<Reply>(&frame).unwrap(), Reply::Fault(fault));

@@ -119,6 +119,12 @@ impl From<CallError> for Refusal {
                     Self::new(422, code, detail).with("line", json!(line)).with("column", json!(column));
                 place.with("problem", json!(message))
             }
+            CallError::Script(
+                fault @ (ScriptFault::Unavailable { .. } | ScriptFault::NotIsolated { .. }),
+            ) => {
+                tracing::error!(code, cause = ?fault, "a script could not be run");
+                Self::new(503, code, detail)
+            }
             CallError::OutOfBounds(_) | CallError::Script(_) => Self::new(422, code, detail),
             CallError::NoScripts => Self::new(501, code, detail),
             CallError::NotAllowed(_) => Self::new(403, code, detail),

@@ -14,6 +14,7 @@ use std::time::Duration;
 
 use countersign_core::policy::{Policy, parse_duration};
 use countersign_kernel::Settings;
+use countersign_sandbox::RequiredIsolation;
 use countersign_sdk::Remember;
 use countersign_server::mcp::{ClientElicitation, Surface};
 
@@ -46,6 +47,8 @@ pub(crate) struct Config {
     pub(crate) hold: Option<Duration>,
     /// How approvals behave.
     pub(crate) approvals: Approvals,
+    /// How isolated a script's process must be.
+    pub(crate) isolation: RequiredIsolation,
     /// The rules.
     pub(crate) policy: Policy,
 }
@@ -140,6 +143,7 @@ impl Config {
             surface: Surface::default(),
             hold: None,
             approvals: Approvals::default(),
+            isolation: RequiredIsolation::default(),
             policy,
         };
         let base = path.and_then(Path::parent).unwrap_or(Path::new(""));
@@ -197,6 +201,7 @@ impl Config {
             "approvals.remember" => approvals.remember = remember(text)?,
             "approvals.agent_may_decide" => approvals.agent_may_decide = truth(text)?,
             "approvals.client_elicitation" => approvals.client_elicitation = client_elicitation(text)?,
+            "sandbox.allow_weaker" => self.isolation = isolation(text)?,
             other => return Err(format!("there is no key `{other}`")),
         }
         Ok(())
@@ -290,6 +295,11 @@ fn remember(text: &str) -> Result<Remember, String> {
         "session" => Ok(Remember::Session),
         other => Err(format!("remember cannot be {other:?}; there are \"call\" and \"session\"")),
     }
+}
+
+fn isolation(text: &str) -> Result<RequiredIsolation, String> {
+    let allowed = truth(text)?;
+    Ok(if allowed { RequiredIsolation::AllowWeaker } else { RequiredIsolation::Strict })
 }
 
 fn truth(text: &str) -> Result<bool, String> {

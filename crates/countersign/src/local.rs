@@ -4,8 +4,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use anyhow::Context as _;
+use countersign_kernel::ports::ScriptHost;
 use countersign_kernel::{BuildError, Gateway};
-use countersign_sandbox::{ChildHost, ChildOptions};
+use countersign_sandbox::{ChildHost, ChildOptions, RequiredIsolation};
 use countersign_sdk::Plugin;
 
 use crate::app::SANDBOX_WORKER;
@@ -42,10 +43,14 @@ impl Setup {
         if mode != Mode::Look {
             self.refuse_stranded(folder).await?;
         }
+        let host = Arc::new(script_host(warm, self.config.isolation)?);
+        if mode == Mode::Public {
+            tokio::spawn(report_isolation(Arc::clone(&host), self.config.isolation));
+        }
         let mut builder = Gateway::on(Arc::clone(&folder.store) as Arc<dyn countersign_kernel::ports::Store>)
             .policy(self.config.policy.clone())
             .settings(self.config.settings())
-            .scripts(script_host(warm)?);
+            .scripts(host as Arc<dyn ScriptHost>);
         for plugin in self.plugins {
             builder = builder.plugin(plugin);
         }
@@ -73,9 +78,24 @@ impl Setup {
 }
 
 /// Scripts run in children of this program, so many of them kept ready.
-pub(crate) fn script_host(warm: usize) -> anyhow::Result<ChildHost> {
-    let options = ChildOptions { warm, ..ChildOptions::new(this_program()?, [SANDBOX_WORKER]) };
+pub(crate) fn script_host(warm: usize, isolation: RequiredIsolation) -> anyhow::Result<ChildHost> {
+    let options = ChildOptions { warm, isolation, ..ChildOptions::new(this_program()?, [SANDBOX_WORKER]) };
     ChildHost::new(options).context("the place where scripts run cannot be made")
+}
+
+/// Writes to the log, as a server starts, what it would otherwise say only when somebody runs a script.
+async fn report_isolation(host: Arc<ChildHost>, required: RequiredIsolation) {
+    if required == RequiredIsolation::AllowWeaker {
+        tracing::warn!("sandbox.allow_weaker is set: scripts also run where their sandbox lacks protection");
+    }
+    match host.isolation().await {
+        Ok(isolation) if isolation.missing().is_empty() => {}
+        Ok(isolation) if required == RequiredIsolation::AllowWeaker => {
+            tracing::warn!(%isolation, "scripts run with weaker isolation");
+        }
+        Ok(isolation) => tracing::error!(%isolation, "scripts do not run: their sandbox lacks protection"),
+        Err(error) => tracing::error!(cause = ?error, "scripts do not run: no sandbox could be started"),
+    }
 }
 
 /// This program, to be started once more.

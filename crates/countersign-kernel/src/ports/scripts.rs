@@ -180,6 +180,15 @@ pub enum ScriptFault {
         /// Why, for the log.
         cause: String,
     },
+    /// A sandbox could not shut itself off as it should, so that it is given no script.
+    #[error(
+        "scripts do not run here, because their sandbox lacks protection ({missing}); the operator can allow weaker \
+         protection with `allow_weaker = true` under [sandbox] in countersign.toml"
+    )]
+    NotIsolated {
+        /// Which protection is missing, and why.
+        missing: String,
+    },
 }
 
 impl ScriptFault {
@@ -195,6 +204,7 @@ impl ScriptFault {
             Self::NotAsked { .. } => "diverged",
             Self::Crashed { .. } => "sandbox_crashed",
             Self::Unavailable { .. } => "unavailable",
+            Self::NotIsolated { .. } => "sandbox_unavailable",
         }
     }
 }

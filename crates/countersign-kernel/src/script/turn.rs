@@ -138,7 +138,7 @@ impl Conductor {
         self.machine = Machine::Over;
         let turn = match taken.turn {
             Ok(turn) => turn,
-            Err(fault @ ScriptFault::Unavailable { .. }) => {
+            Err(fault @ (ScriptFault::Unavailable { .. } | ScriptFault::NotIsolated { .. })) => {
                 self.start_over();
                 return Err(GatewayError::Sandbox(fault));
             }

@@ -1,7 +1,8 @@
 //! What a host believes of what a child says: nothing that was not looked at.
 //!
 //! Promise: a turn that passes is one that a script within its limits could have made: its requests are numbered without a
-//! gap, its arguments canonical, its values within bounds. Whatever else a child says ends it.
+//! gap, its arguments canonical, its values within bounds. Whatever else a child says ends it. A child that lacks a layer
+//! of isolation is given nothing unless the operator allows that.
 
 use countersign_core::canonical::Verbatim;
 use countersign_kernel::LogLine;
@@ -12,6 +13,7 @@ use crate::frame::MAX_FRAME_BYTES;
 use crate::limits::Limits;
 use crate::message::{Hello, PROTOCOL, Part, Reply, Then, Version};
 use crate::worker::session::{cpu_limit, out_of_memory};
+use crate::worker::{Isolation, RequiredIsolation};
 
 /// The longest text of a fault or failure; the rest is cut off.
 const MAX_TEXT_BYTES: usize = countersign_core::bounds::MAX_TEXT_BYTES;
@@ -28,6 +30,16 @@ pub(crate) fn hello(frame: &[u8]) -> Result<Hello, String> {
         return Err(format!("it speaks version {theirs} of the protocol, this gateway {PROTOCOL}"));
     }
     serde_json::from_slice(frame).map_err(unreadable)
+}
+
+/// Whether a child that achieved this may be given a script.
+pub(crate) fn isolation(achieved: &Isolation, required: RequiredIsolation) -> Result<(), ScriptFault> {
+    let missing = achieved.missing();
+    if required == RequiredIsolation::AllowWeaker || missing.is_empty() {
+        return Ok(());
+    }
+    let layers: Vec<String> = missing.iter().map(|(name, layer)| format!("{name} {layer}")).collect();
+    Err(ScriptFault::NotIsolated { missing: layers.join("; ") })
 }
 
 /// Looks at a reply as such.
@@ -152,7 +164,9 @@ pub(crate) fn fault(said: ScriptFault, limits: &Limits) -> ScriptFault {
         ScriptFault::ValueTooLarge { .. } => ScriptFault::ValueTooLarge { bound: limits.value_bytes },
         ScriptFault::NotAsked { request } => ScriptFault::NotAsked { request },
         // Whether there is a sandbox to be had is not a sandbox's to say.
-        ScriptFault::Crashed { mut cause } | ScriptFault::Unavailable { mut cause } => {
+        ScriptFault::Crashed { mut cause }
+        | ScriptFault::Unavailable { mut cause }
+        | ScriptFault::NotIsolated { missing: mut cause } => {
             cut(&mut cause);
             ScriptFault::Crashed { cause }
         }

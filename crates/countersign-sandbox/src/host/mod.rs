@@ -1,4 +1,7 @@
 //! Hosts: where VMs come from. [`ChildHost`] gives each script a process of its own; [`InProcessHost`] only a thread.
+//!
+//! Promise: a [`ChildHost`] fails closed. It hears what a child could shut itself off from before it gives it anything, and
+//! gives a script to none that lacks a layer, unless its options allow weaker isolation.
 
 mod check;
 mod in_process;
@@ -21,7 +24,7 @@ use crate::host::process::{Home, Job, Leash};
 use crate::host::vm::ChildVm;
 use crate::limits::Limits;
 use crate::message::Hello;
-use crate::worker::Isolation;
+use crate::worker::{Isolation, RequiredIsolation};
 
 pub use in_process::InProcessHost;
 
@@ -45,6 +48,8 @@ pub struct ChildOptions {
     pub warm: usize,
     /// How many are in use at once; further scripts wait their turn.
     pub most: usize,
+    /// How isolated a child must be before it is given a script.
+    pub isolation: RequiredIsolation,
 }
 
 impl ChildOptions {
@@ -56,6 +61,7 @@ impl ChildOptions {
             limits: Limits::default(),
             warm: WARM_CHILDREN,
             most: MOST_CHILDREN,
+            isolation: RequiredIsolation::default(),
         }
     }
 }
@@ -110,6 +116,7 @@ impl ChildHost {
 impl ScriptHost for ChildHost {
     async fn open(&self) -> Result<Box<dyn Vm>, ScriptFault> {
         let (vm, hello) = self.child().await?;
+        check::isolation(&hello.isolation, self.options.isolation)?;
         if !hello.isolation.is_full() {
             let isolation = hello.isolation;
             self.warned.call_once(|| tracing::warn!(%isolation, "scripts run without full isolation here"));

@@ -1,8 +1,8 @@
 //! What a child gives up before it looks at anything: its parent's descriptors, files, network, other processes, and
 //! every system call that a script's engine does not need.
 //!
-//! Promise: each layer says what became of it. A layer that this system lacks is named, never passed over: the host warns
-//! and `doctor` shows it.
+//! Promise: each layer says what became of it. A layer that this system lacks is named, never passed over: the host runs
+//! no script where one is missing, unless the operator allows weaker isolation, and `doctor` shows it.
 
 use std::fmt;
 
@@ -70,6 +70,27 @@ impl Isolation {
     pub fn is_full(&self) -> bool {
         self.layers().iter().all(|(_, layer)| **layer == Layer::Full)
     }
+
+    /// The layers without which no script should run here, each with the reason. An older landlock, which knows files but
+    /// not yet ports and signals, is enough, and so are descriptors closed up to a bound: seccomp refuses the rest of both.
+    pub fn missing(&self) -> Vec<(&'static str, &Layer)> {
+        let enough = |name: &str, layer: &Layer| match layer {
+            Layer::Full => true,
+            Layer::Partial(_) => matches!(name, "landlock" | "descriptors"),
+            Layer::Absent(_) => false,
+        };
+        self.layers().into_iter().filter(|(name, layer)| !enough(name, layer)).collect()
+    }
+}
+
+/// How isolated a child must be before it is given a script.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum RequiredIsolation {
+    /// Nothing is [missing](Isolation::missing); where something is, no script runs.
+    #[default]
+    Strict,
+    /// However isolated it is: the operator knows that this system offers less, and runs scripts all the same.
+    AllowWeaker,
 }
 
 impl fmt::Display for Layer {
@@ -160,19 +181,47 @@ mod tests {
         }
     }
 
-    #[test]
-    fn a_missing_layer_is_named() {
-        let landlock = Layer::Absent("no kernel".to_owned());
-        let (full, layer) = (Layer::Full, || Layer::Full);
-        let isolation = Isolation {
+    fn full() -> Isolation {
+        let layer = || Layer::Full;
+        Isolation {
             descriptors: layer(),
             lifetime: layer(),
             memory: layer(),
             resources: layer(),
-            landlock,
-            seccomp: full,
-        };
+            landlock: layer(),
+            seccomp: layer(),
+        }
+    }
+
+    #[test]
+    fn a_missing_layer_is_named() {
+        let isolation = Isolation { landlock: Layer::Absent("no kernel".to_owned()), ..full() };
         assert!(!isolation.is_full());
         assert!(isolation.to_string().contains("landlock absent: no kernel; seccomp full"), "{isolation}");
+    }
+
+    #[test]
+    fn nothing_may_be_absent_and_in_part_is_enough_only_where_seccomp_covers_the_rest() {
+        let names = |isolation: &Isolation| -> Vec<&str> {
+            isolation.missing().into_iter().map(|(name, _)| name).collect()
+        };
+        assert!(full().missing().is_empty());
+        let set = |name: &str, layer: Layer| {
+            let mut isolation = full();
+            match name {
+                "descriptors" => isolation.descriptors = layer,
+                "lifetime" => isolation.lifetime = layer,
+                "memory" => isolation.memory = layer,
+                "resources" => isolation.resources = layer,
+                "landlock" => isolation.landlock = layer,
+                _ => isolation.seccomp = layer,
+            }
+            isolation
+        };
+        for (name, _) in full().layers() {
+            assert_eq!(names(&set(name, Layer::Absent("why".to_owned()))), [name]);
+            let in_part = names(&set(name, Layer::Partial("why".to_owned())));
+            assert_eq!(in_part.is_empty(), matches!(name, "landlock" | "descriptors"), "{name}");
+        }
     }
 }

@@ -22,7 +22,7 @@ use crate::worker::pipe::{Orders, answer};
 use crate::worker::session::{After, Session};
 
 pub(crate) use isolation::SCRIPT_STACK_BYTES;
-pub use isolation::{Isolation, Layer};
+pub use isolation::{Isolation, Layer, RequiredIsolation};
 
 /// It was not started by a host.
 const EXIT_NOT_STARTED_BY_A_HOST: u8 = 64;

@@ -10,3 +10,4 @@ mod hostile;
 mod lifetime;
 mod scene;
 mod scripts;
+mod unprotected;

@@ -4,6 +4,7 @@
 use std::path::Path;
 
 use countersign_kernel::ports::{Credentials as _, EnvCredentials};
+use countersign_sandbox::RequiredIsolation;
 use countersign_sdk::{Plugin, Principal};
 use countersign_server::mcp::ClientElicitation;
 use countersign_server::wire::{ExecutionSummary, Status};
@@ -66,7 +67,9 @@ pub(super) async fn run(given: Given) -> anyhow::Result<Exit> {
     for stranger in given.environment.strangers() {
         findings.odd("environment", format!("{stranger} is set and means nothing"), "Is it misspelt?");
     }
-    scripts(&mut findings).await;
+    // Without a readable configuration the default counts, which is the strict one.
+    let required = given.setup.as_ref().map_or_else(|_| RequiredIsolation::default(), |s| s.config.isolation);
+    scripts(required, &mut findings).await;
     let screen = given.screen;
     match given.setup {
         Err(errors) => bad_configuration(&errors, &mut findings),
@@ -129,21 +132,34 @@ fn configuration(config: &Config, findings: &mut Findings) {
 }
 
 /// Starts a script's child and hears what it could shut itself off from.
-async fn scripts(findings: &mut Findings) {
-    let isolation = match script_host(0) {
+async fn scripts(required: RequiredIsolation, findings: &mut Findings) {
+    let isolation = match script_host(0, required) {
         Ok(host) => host.isolation().await.map_err(|fault| fault.to_string()),
         Err(error) => Err(format!("{error:#}")),
     };
-    match isolation {
-        Ok(isolation) if isolation.is_full() => findings.good("scripts", isolation.to_string()),
-        Ok(isolation) => {
-            let advice = "Run no scripts of strangers on this system: a flaw in the script engine could reach further \
-                          than the script. A newer Linux offers landlock and seccomp.";
+    let isolation = match isolation {
+        Ok(isolation) => isolation,
+        Err(problem) => {
+            return findings.bad("scripts", problem, "Calls work; scripts cannot run until this is mended.");
+        }
+    };
+    match (isolation.missing().is_empty(), required) {
+        (false, RequiredIsolation::Strict) => {
+            let advice = "Calls work; scripts are refused. Linux 5.13 or later offers what is missing; a container's own \
+                          filter may hide it. `allow_weaker = true` under [sandbox] runs scripts all the same: a flaw in the \
+                          script engine could then reach further than the script.";
+            findings.bad("scripts", format!("DO NOT RUN, sandbox lacks protection: {isolation}"), advice);
+        }
+        (false, RequiredIsolation::AllowWeaker) => {
+            let advice = "sandbox.allow_weaker lets scripts run all the same. Run no scripts of strangers here: a flaw in \
+                          the script engine could reach further than the script.";
             findings.odd("scripts", format!("NOT FULLY ISOLATED: {isolation}"), advice);
         }
-        Err(problem) => {
-            findings.bad("scripts", problem, "Calls work; scripts cannot run until this is mended.");
+        (true, RequiredIsolation::AllowWeaker) => {
+            let advice = "Set sandbox.allow_weaker = false: nothing here needs it, and elsewhere it weakens the sandbox.";
+            findings.odd("scripts", format!("weaker isolation is allowed, not needed: {isolation}"), advice);
         }
+        (true, RequiredIsolation::Strict) => findings.good("scripts", isolation.to_string()),
     }
 }
 

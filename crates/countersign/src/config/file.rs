@@ -48,6 +48,7 @@ pub(super) const KEYS: &[Key] = &[
     Key { name: "approvals.agent_may_decide", kind: Kind::Truth },
     Key { name: "approvals.client_elicitation", kind: Kind::Text },
     Key { name: "approvals.park_after", kind: Kind::Text },
+    Key { name: "sandbox.allow_weaker", kind: Kind::Truth },
 ];
 
 impl Key {
@@ -85,10 +86,10 @@ impl Reading<'_> {
             let line = self.line_at(key.span().start);
             match (name.as_str(), value.get_ref()) {
                 ("rule", _) => {}
-                (section @ ("approvals" | "mcp"), DeValue::Table(below)) => {
+                (section @ ("approvals" | "mcp" | "sandbox"), DeValue::Table(below)) => {
                     self.table(below, &format!("{section}."));
                 }
-                (section @ ("approvals" | "mcp"), _) => {
+                (section @ ("approvals" | "mcp" | "sandbox"), _) => {
                     self.errors.push((line, format!("{section} is a table: write [{section}]")));
                 }
                 ("database_url", _) => {

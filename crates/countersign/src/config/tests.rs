@@ -41,6 +41,20 @@ fn the_file_of_the_contract_is_read() {
 }
 
 #[test]
+fn weaker_isolation_of_scripts_is_allowed_only_where_the_operator_says_so() {
+    assert_eq!(load("", &home()).unwrap().isolation, RequiredIsolation::Strict);
+    let allowed = load("[sandbox]\nallow_weaker = true\n", &home()).unwrap();
+    assert_eq!(allowed.isolation, RequiredIsolation::AllowWeaker);
+    let environment = Environment::from([("HOME", "/h"), ("COUNTERSIGN_SANDBOX_ALLOW_WEAKER", "true")]);
+    assert_eq!(load("", &environment).unwrap().isolation, RequiredIsolation::AllowWeaker);
+    let misspelt = reasons("[sandbox]\nallow_weaker = \"yes\"\nallow_stronger = true\n").join("\n");
+    assert!(
+        misspelt.contains("true or false") && misspelt.contains("no key `sandbox.allow_stronger`"),
+        "{misspelt}"
+    );
+}
+
+#[test]
 fn the_environment_wins_over_the_file_and_flags_over_both() {
     let environment = Environment::from([
         ("HOME", "/home/ann"),

@@ -11,3 +11,5 @@ mod folder;
 mod killed;
 mod server;
 mod stopped;
+#[cfg(target_os = "linux")]
+mod unprotected;

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 /// Nothing on this machine takes this long unless it never happens.
-const PATIENCE: Duration = Duration::from_secs(60);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A folder, and the server that runs on it.
 pub(crate) struct Home {
@@ -31,7 +31,7 @@ pub(crate) struct Client {
 impl Home {
     /// A new folder with a server on it.
     pub(crate) fn served() -> Self {
-        let mut home = Self { child: None, url: String::new(), folder: tempfile::tempdir().unwrap() };
+        let mut home = Self::new();
         home.start();
         home
     }
@@ -39,14 +39,24 @@ impl Home {
     /// Starts a server and waits until it says that it listens; gives how long that took.
     pub(crate) fn start(&mut self) -> Duration {
         let begun = Instant::now();
-        let mut child = self.command(&["--demo", "serve", "--listen", "127.0.0.1:0"]);
-        let mut child = child.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+        self.started_by(|command| command.spawn().unwrap());
+        begun.elapsed()
+    }
+
+    /// A folder without a server.
+    pub(crate) fn new() -> Self {
+        Self { child: None, url: String::new(), folder: tempfile::tempdir().unwrap() }
+    }
+
+    /// The same, with the command changed or started in another way.
+    pub(crate) fn started_by(&mut self, spawn: impl FnOnce(&mut Command) -> Child) {
+        let mut command = self.command(&["--demo", "serve", "--listen", "127.0.0.1:0"]);
+        let mut child = spawn(command.stdout(Stdio::piped()).stderr(Stdio::null()));
         let mut said = String::new();
         BufReader::new(child.stdout.take().unwrap()).read_line(&mut said).unwrap();
         let url = said.split_whitespace().find(|word| word.starts_with("http://"));
         self.url = url.unwrap_or_else(|| panic!("no address in {said:?}")).to_owned();
         self.child = Some(child);
-        begun.elapsed()
     }
 
     /// SIGKILL: no goodbye.
@@ -68,6 +78,10 @@ impl Home {
             assert!(begun.elapsed() < PATIENCE, "it does not end");
             std::thread::sleep(Duration::from_millis(10));
         }
+    }
+
+    pub(crate) fn folder(&self) -> &Path {
+        self.folder.path()
     }
 
     pub(crate) fn data(&self) -> PathBuf {
