@@ -32,7 +32,7 @@ use crate::ports::{
     SystemClock, SystemEntropy, TokenRow, UserRow,
 };
 use crate::result::{ExecutionResult, Pending};
-use crate::script::RunRequest;
+use crate::script::{Places, RunRequest};
 use crate::sessions::SessionError;
 use crate::settings::Settings;
 use crate::tokens::{Minted, NewToken, TokenError};
@@ -182,6 +182,7 @@ impl GatewayBuilder {
             clock: self.clock,
             entropy: self.entropy,
             credentials: self.credentials,
+            places: Places::new(self.scripts.as_ref().map_or(0, |host| host.places())),
             scripts: self.scripts,
             catalog,
             policy: self.policy,

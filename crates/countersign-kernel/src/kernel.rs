@@ -21,6 +21,7 @@ use crate::identities::IdentityCache;
 use crate::live::{Guard, Live, Registry, State, Waiters};
 use crate::ports::{Clock, Credentials, Entropy, ScriptHost, Store};
 use crate::result::Pending;
+use crate::script::Places;
 use crate::sessions::SessionCache;
 use crate::settings::Settings;
 
@@ -41,6 +42,8 @@ pub(crate) struct Kernel {
     pub(crate) credentials: Arc<dyn Credentials>,
     /// Where scripts run; nowhere, in a gateway that takes only calls.
     pub(crate) scripts: Option<Arc<dyn ScriptHost>>,
+    /// Whose scripts have its VMs.
+    pub(crate) places: Arc<Places>,
     pub(crate) catalog: Catalog,
     pub(crate) policy: Policy,
     pub(crate) policy_version: Digest,

@@ -21,6 +21,8 @@ pub(crate) struct Live {
     pub(crate) id: ExecutionId,
     state: Arc<tokio::sync::Mutex<State>>,
     pub(crate) kind: Kind,
+    /// For whom it runs.
+    pub(crate) requester: PrincipalId,
     logs: Mutex<Vec<(Speaker, LogLine)>>,
     /// Fires at each question, so that parking starts its timer only where there is one.
     pub(crate) asked: Notify,
@@ -69,6 +71,7 @@ impl Live {
         Self {
             id: state.execution.id(),
             kind: state.execution.kind(),
+            requester: state.execution.requester().id.clone(),
             state: Arc::new(tokio::sync::Mutex::new(state)),
             logs: Mutex::default(),
             asked: Notify::new(),
@@ -215,6 +218,11 @@ impl Registry {
 
     pub(crate) fn scripts(&self) -> usize {
         unpoisoned(&self.inner).live.values().filter(|live| live.kind == Kind::Script).count()
+    }
+
+    pub(crate) fn scripts_of(&self, requester: &PrincipalId) -> usize {
+        let mine = |live: &&Arc<Live>| live.kind == Kind::Script && live.requester == *requester;
+        unpoisoned(&self.inner).live.values().filter(mine).count()
     }
 
     pub(crate) fn len(&self) -> usize {

@@ -274,6 +274,7 @@ enum WireFault {
     NotAsked { request: u32 },
     Crashed { cause: String },
     Unavailable { cause: String },
+    Busy { retry_after_s: u64 },
     NotIsolated { missing: String },
 }
 

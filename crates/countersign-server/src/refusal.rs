@@ -20,12 +20,14 @@ pub(crate) struct Refusal {
     code: &'static str,
     detail: String,
     more: Map<String, Value>,
+    /// When to try again, in seconds.
+    retry_after: Option<u64>,
 }
 
 impl Refusal {
     pub(crate) fn new(status: u16, code: &'static str, detail: impl Into<String>) -> Self {
         let status = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-        Self { status, code, detail: detail.into(), more: Map::new() }
+        Self { status, code, detail: detail.into(), more: Map::new(), retry_after: None }
     }
 
     pub(crate) fn bad_request(code: &'static str, detail: impl Into<String>) -> Self {
@@ -38,6 +40,13 @@ impl Refusal {
 
     pub(crate) fn not_found(detail: impl Into<String>) -> Self {
         Self::new(404, "not_found", detail)
+    }
+
+    /// Says when it may be granted, in the body and in the header that clients look at.
+    #[must_use]
+    pub(crate) fn retry_after(mut self, seconds: u64) -> Self {
+        self.retry_after = Some(seconds);
+        self.with("retryAfterSeconds", json!(seconds))
     }
 
     /// Says more, under a name of its own.
@@ -63,7 +72,7 @@ impl From<Refusal> for wire::Problem {
 
 impl IntoResponse for Refusal {
     fn into_response(self) -> Response {
-        let status = self.status;
+        let (status, retry_after) = (self.status, self.retry_after);
         let problem = wire::Problem::from(self);
         // Text of our own making and JSON values: this cannot fail, and an empty body would still carry the status.
         let body = serde_json::to_vec(&problem).unwrap_or_default();
@@ -74,6 +83,9 @@ impl IntoResponse for Refusal {
         if status == StatusCode::UNAUTHORIZED {
             headers
                 .insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer realm=\"countersign\""));
+        }
+        if let Some(seconds) = retry_after {
+            headers.insert(header::RETRY_AFTER, HeaderValue::from(seconds));
         }
         response
     }
@@ -118,6 +130,9 @@ impl From<CallError> for Refusal {
                 let place =
                     Self::new(422, code, detail).with("line", json!(line)).with("column", json!(column));
                 place.with("problem", json!(message))
+            }
+            CallError::Script(ScriptFault::Busy { retry_after_s }) => {
+                Self::new(503, code, detail).retry_after(retry_after_s)
             }
             CallError::Script(
                 fault @ (ScriptFault::Unavailable { .. } | ScriptFault::NotIsolated { .. }),

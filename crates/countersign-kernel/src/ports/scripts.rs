@@ -16,12 +16,21 @@ use countersign_core::time::Timestamp;
 pub trait ScriptHost: Send + Sync + 'static {
     /// A fresh VM, for one script of one principal and nothing after it.
     async fn open(&self) -> Result<Box<dyn Vm>, ScriptFault>;
+
+    /// How many VMs it gives out at once. The gateway shares them out; a host without a bound of its own says nothing.
+    fn places(&self) -> usize {
+        usize::MAX
+    }
 }
 
 #[async_trait]
 impl ScriptHost for Arc<dyn ScriptHost> {
     async fn open(&self) -> Result<Box<dyn Vm>, ScriptFault> {
         (**self).open().await
+    }
+
+    fn places(&self) -> usize {
+        (**self).places()
     }
 }
 
@@ -180,6 +189,12 @@ pub enum ScriptFault {
         /// Why, for the log.
         cause: String,
     },
+    /// Its principal has as many scripts as it may have at the moment. Nothing of this one ran.
+    #[error("as many scripts run for you as may run at once; try again in {retry_after_s} s")]
+    Busy {
+        /// When to try again.
+        retry_after_s: u64,
+    },
     /// A sandbox could not shut itself off as it should, so that it is given no script.
     #[error(
         "scripts do not run here, because their sandbox lacks protection ({missing}); the operator can allow weaker \
@@ -204,6 +219,7 @@ impl ScriptFault {
             Self::NotAsked { .. } => "diverged",
             Self::Crashed { .. } => "sandbox_crashed",
             Self::Unavailable { .. } => "unavailable",
+            Self::Busy { .. } => "busy",
             Self::NotIsolated { .. } => "sandbox_unavailable",
         }
     }

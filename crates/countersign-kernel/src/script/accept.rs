@@ -7,8 +7,9 @@ use countersign_core::bounds;
 use countersign_core::digest::Digest;
 use countersign_core::event::{Event, EventBody, Kind, Script, Started};
 use countersign_core::ids::ExecutionId;
-use countersign_sdk::SessionId;
+use countersign_sdk::{PrincipalId, SessionId};
 
+use super::places::{Claim, PlacedVm, busy, share_of};
 use crate::accept::{Accepted, Caller, Patience};
 use crate::error::{CallError, GatewayError};
 use crate::journal::Beside;
@@ -47,13 +48,16 @@ impl Kernel {
             return self.same_script(known, &request.source).await;
         }
         let host = self.scripts.as_ref().ok_or(CallError::NoScripts)?;
-        if self.registry.scripts() >= self.settings.max_live_scripts {
-            // A sleeping script gives its VM back, but not what it was given: that is in memory.
-            let cause = "as many scripts are in memory as may be".into();
-            return Err(CallError::Script(ScriptFault::Unavailable { cause }));
-        }
-        let mut vm = within(LONGEST_WAIT_FOR_A_VM, host.open()).await.map_err(CallError::Script)?;
-        let stripped = vm.strip(&request.source).await.map_err(CallError::Script)?;
+        let requester = &request.caller.principal.id;
+        self.check_room_for(requester)?;
+        let placed = async {
+            let place = self.places.take(requester, Claim::New).await?;
+            Ok(PlacedVm { vm: host.open().await?, place })
+        };
+        let mut placed = within(LONGEST_WAIT_FOR_A_VM, placed).await.map_err(CallError::Script)?;
+        let stripped = placed.vm.strip(&request.source).await.map_err(CallError::Script)?;
+        // Others were accepted while this one waited.
+        self.check_room_for(requester)?;
         let mut state = self.opened(request, stripped)?;
         if request.key.is_some() {
             // A caller's key must be taken before anything runs under it.
@@ -77,8 +81,15 @@ impl Kernel {
             self.go_on(Arc::clone(&live), state);
             return Ok(Accepted::Known(live.id));
         }
-        tokio::spawn(Arc::clone(self).conduct(Arc::clone(&live), Some(vm)));
+        tokio::spawn(Arc::clone(self).conduct(Arc::clone(&live), Some(placed)));
         Ok(Accepted::New(live))
+    }
+
+    /// A sleeping script gives its VM back, but not what it was given: that is in memory. One principal gets its share of it.
+    fn check_room_for(&self, requester: &PrincipalId) -> Result<(), CallError> {
+        let most = self.settings.max_live_scripts;
+        let full = self.registry.scripts() >= most || self.registry.scripts_of(requester) >= share_of(most);
+        if full { Err(CallError::Script(busy())) } else { Ok(()) }
     }
 
     fn opened(&self, request: &RunRequest, stripped: Stripped) -> Result<State, CallError> {
@@ -117,6 +128,5 @@ async fn within<T>(
     limit: Duration,
     opening: impl Future<Output = Result<T, ScriptFault>>,
 ) -> Result<T, ScriptFault> {
-    let full = || ScriptFault::Unavailable { cause: "every place for scripts is taken".into() };
-    tokio::time::timeout(limit, opening).await.unwrap_or_else(|_| Err(full()))
+    tokio::time::timeout(limit, opening).await.unwrap_or_else(|_| Err(busy()))
 }

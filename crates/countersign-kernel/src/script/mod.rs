@@ -4,12 +4,13 @@
 //! replayed, has been held against its journal (R8). One task conducts a script: it gives the VM what was recorded, in
 //! the recorded order, records what the VM asks for, and carries out what the state machine says is to be done.
 //!
-//! Read `turn.rs` for what crosses to the VM and back, `calls.rs` for what is done about its calls, and `ending.rs` for
+//! Read `places.rs` for who gets a VM, `turn.rs` for what crosses to the VM and back, `calls.rs` for what is done about its calls, and `ending.rs` for
 //! how a script ends or is parked.
 
 mod accept;
 mod calls;
 mod ending;
+mod places;
 mod turn;
 
 use std::collections::{HashMap, VecDeque};
@@ -25,13 +26,14 @@ use tokio::task::JoinHandle;
 use tokio::time::Sleep;
 
 pub use accept::RunRequest;
+pub(crate) use places::Places;
 
 use crate::backoff::Backoff;
 use crate::drive::Flow;
 use crate::error::GatewayError;
 use crate::kernel::Kernel;
 use crate::live::{Live, State};
-use crate::ports::Vm;
+use places::PlacedVm;
 use turn::{Machine, Taken};
 
 /// The clock may jump, so a sleeping script looks at it at least this often.
@@ -102,7 +104,7 @@ enum Done {
 
 impl Kernel {
     /// Conducts a script until it ends, is parked, or is in doubt. The caller has set `driven`.
-    pub(crate) async fn conduct(self: Arc<Self>, live: Arc<Live>, vm: Option<Box<dyn Vm>>) {
+    pub(crate) async fn conduct(self: Arc<Self>, live: Arc<Live>, vm: Option<PlacedVm>) {
         let mut backoff = Backoff::new(&self);
         if self.scripts.is_none() {
             tracing::warn!(execution = %live.id, "left alone: nothing here runs scripts");
@@ -133,7 +135,7 @@ impl Kernel {
 }
 
 impl Conductor {
-    fn new(kernel: &Arc<Kernel>, live: &Arc<Live>, vm: Option<Box<dyn Vm>>) -> Self {
+    fn new(kernel: &Arc<Kernel>, live: &Arc<Live>, vm: Option<PlacedVm>) -> Self {
         let (report, finished) = mpsc::unbounded_channel();
         Self {
             kernel: Arc::clone(kernel),
@@ -283,6 +285,7 @@ impl Conductor {
 
     async fn wait(&mut self, changed: Pin<&mut tokio::sync::futures::Notified<'_>>, nap: Option<Duration>) {
         let (kernel, live) = (Arc::clone(&self.kernel), Arc::clone(&self.live));
+        let place_needed = turn::place_needed(&self.machine);
         tokio::select! {
             biased;
             taken = turn::taken(&mut self.machine) => self.taken = Some(taken),
@@ -290,6 +293,7 @@ impl Conductor {
             () = changed => {}
             () = after(nap) => {}
             () = elapsed(&mut self.parking) => {}
+            () = place_needed => self.machine = Machine::Away,
             () = kernel.closing(), if !kernel.is_closed() => {}
             () = live.cancel_requested() => {}
         }

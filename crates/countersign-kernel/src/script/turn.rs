@@ -14,12 +14,13 @@ use countersign_sdk::{Principal, SessionId};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 
+use super::places::{Claim, PlacedVm};
 use super::{Conductor, Done};
 use crate::accept::{Admitted, denied_by_hook};
 use crate::error::GatewayError;
 use crate::kernel::Kernel;
 use crate::live::{Speaker, State};
-use crate::ports::{Completion, Program, Request, ScriptEnd, ScriptFault, Stripped, Turn, Vm, Wanted};
+use crate::ports::{Completion, Program, Request, ScriptEnd, ScriptFault, Stripped, Turn, Wanted};
 
 /// Room in a journal that is kept for what a script's calls still have to say when it may ask for no more.
 const RESERVED_FOR_CALLS: u64 = 20_000;
@@ -29,9 +30,9 @@ const MOST_CRASHES: u32 = 2;
 /// Where the VM is.
 pub(super) enum Machine {
     /// Not started; there may be one at hand.
-    New(Option<Box<dyn Vm>>),
+    New(Option<PlacedVm>),
     /// It has nothing to do but wait.
-    Idle(Box<dyn Vm>),
+    Idle(PlacedVm),
     /// It had nothing to do for so long that it was put away; a fresh one comes when there is something.
     Away,
     /// It runs.
@@ -42,7 +43,7 @@ pub(super) enum Machine {
 
 /// A turn that came back.
 pub(super) struct Taken {
-    vm: Option<Box<dyn Vm>>,
+    vm: Option<PlacedVm>,
     turn: Result<Turn, ScriptFault>,
     admitted: Vec<Admission>,
 }
@@ -58,6 +59,22 @@ enum Admission {
 struct OnBehalf {
     principal: Principal,
     session: SessionId,
+    /// With what claim to a place its VM is opened anew.
+    claim: Claim,
+}
+
+/// Completes when the VM only waits and somebody else needs its place.
+pub(super) fn place_needed(machine: &Machine) -> impl Future<Output = ()> + Send + use<> {
+    let needed = match machine {
+        Machine::Idle(placed) => Some(placed.place.is_needed()),
+        _ => None,
+    };
+    async move {
+        match needed {
+            Some(needed) => needed.await,
+            None => std::future::pending().await,
+        }
+    }
 }
 
 /// Completes when a running turn comes back.
@@ -94,7 +111,10 @@ impl Conductor {
         let news = self.given < state.execution.progress().completions();
         let vm = match std::mem::replace(&mut self.machine, Machine::Over) {
             Machine::New(at_hand) => Start::Anew(at_hand),
-            Machine::Idle(vm) if news => Start::Further(vm),
+            Machine::Idle(placed) if news => {
+                placed.place.work();
+                Start::Further(placed)
+            }
             Machine::Away if news => {
                 self.start_over();
                 Start::Anew(None)
@@ -115,13 +135,14 @@ impl Conductor {
         let on_behalf = OnBehalf {
             principal: state.execution.requester().clone(),
             session: state.execution.session().clone(),
+            claim: Claim::of(&state.execution),
         };
         self.given += completions.len();
         let kernel = Arc::clone(&self.kernel);
         let known = state.execution.progress().requests().len();
         self.machine = Machine::Busy(
             async move {
-                let (vm, turn) = kernel.let_run(vm, program, completions).await;
+                let (vm, turn) = kernel.let_run(vm, program, completions, &on_behalf).await;
                 let admitted = match &turn {
                     Ok(turn) => kernel.admit_requests(&turn.requests, known, &on_behalf).await,
                     Err(_) => Vec::new(),
@@ -161,7 +182,10 @@ impl Conductor {
                 return Ok(Done::Something);
             }
         };
-        self.machine = taken.vm.map_or(Machine::Over, Machine::Idle);
+        self.machine = taken.vm.map_or(Machine::Over, |mut placed| {
+            placed.place.rest();
+            Machine::Idle(placed)
+        });
         let bound = self.kernel.settings.max_log_lines;
         for line in turn.logs {
             self.said += 1;
@@ -290,8 +314,8 @@ impl Conductor {
 
 /// With what a turn begins.
 enum Start {
-    Anew(Option<Box<dyn Vm>>),
-    Further(Box<dyn Vm>),
+    Anew(Option<PlacedVm>),
+    Further(PlacedVm),
 }
 
 impl Kernel {
@@ -300,37 +324,45 @@ impl Kernel {
         start: Start,
         program: Program,
         completions: Vec<Completion>,
-    ) -> (Option<Box<dyn Vm>>, Result<Turn, ScriptFault>) {
-        let (mut vm, mut first) = match start {
-            Start::Further(vm) => (vm, Turn::default()),
+        on_behalf: &OnBehalf,
+    ) -> (Option<PlacedVm>, Result<Turn, ScriptFault>) {
+        let (mut placed, mut first) = match start {
+            Start::Further(placed) => (placed, Turn::default()),
             Start::Anew(at_hand) => {
-                let opened = match (at_hand, &self.scripts) {
-                    (Some(vm), _) => Ok(vm),
-                    (None, Some(host)) => host.open().await,
-                    (None, None) => Err(ScriptFault::Unavailable { cause: "no script host here".into() }),
+                let opened = match at_hand {
+                    Some(placed) => Ok(placed),
+                    None => self.open_for(on_behalf).await,
                 };
-                let mut vm = match opened {
-                    Ok(vm) => vm,
+                let mut placed = match opened {
+                    Ok(placed) => placed,
                     Err(fault) => return (None, Err(fault)),
                 };
-                match vm.start(program).await {
-                    Ok(turn) => (vm, turn),
+                match placed.vm.start(program).await {
+                    Ok(turn) => (placed, turn),
                     Err(fault) => return (None, Err(fault)),
                 }
             }
         };
         if first.end.is_some() || completions.is_empty() {
-            return (Some(vm), Ok(first));
+            return (Some(placed), Ok(first));
         }
-        match vm.deliver(completions).await {
+        match placed.vm.deliver(completions).await {
             Ok(next) => {
                 first.requests.extend(next.requests);
                 first.logs.extend(next.logs);
                 first.end = next.end;
-                (Some(vm), Ok(first))
+                (Some(placed), Ok(first))
             }
             Err(fault) => (None, Err(fault)),
         }
+    }
+
+    /// A VM for a script that was accepted before. It waits for its place as long as it takes.
+    async fn open_for(&self, on_behalf: &OnBehalf) -> Result<PlacedVm, ScriptFault> {
+        let none = || ScriptFault::Unavailable { cause: "no script host here".into() };
+        let host = self.scripts.as_ref().ok_or_else(none)?;
+        let place = self.places.take(&on_behalf.principal.id, on_behalf.claim).await?;
+        Ok(PlacedVm { vm: host.open().await?, place })
     }
 
     /// Steps 1 to 3 for what the journal does not know yet. Hooks are not asked twice about what it does.

@@ -163,6 +163,7 @@ pub(crate) fn fault(said: ScriptFault, limits: &Limits) -> ScriptFault {
         ScriptFault::TooManyCalls { .. } => ScriptFault::TooManyCalls { bound: limits.calls },
         ScriptFault::ValueTooLarge { .. } => ScriptFault::ValueTooLarge { bound: limits.value_bytes },
         ScriptFault::NotAsked { request } => ScriptFault::NotAsked { request },
+        ScriptFault::Busy { .. } => ScriptFault::Crashed { cause: "it said that it is busy".to_owned() },
         // Whether there is a sandbox to be had is not a sandbox's to say.
         ScriptFault::Crashed { mut cause }
         | ScriptFault::Unavailable { mut cause }

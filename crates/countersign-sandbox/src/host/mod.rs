@@ -123,6 +123,10 @@ impl ScriptHost for ChildHost {
         }
         Ok(Box::new(vm))
     }
+
+    fn places(&self) -> usize {
+        self.options.most.max(1)
+    }
 }
 
 fn unavailable(cause: impl std::fmt::Display) -> ScriptFault {

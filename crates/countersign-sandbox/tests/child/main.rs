@@ -4,6 +4,7 @@
 
 #[path = "../corpus/mod.rs"]
 mod corpus;
+mod crowded;
 mod escapes;
 mod gate;
 mod hostile;

@@ -115,7 +115,8 @@ fn more_open_questions_than_a_session_may_have_are_an_error_in_the_script() {
 #[test]
 fn more_scripts_than_memory_is_meant_for_are_told_to_come_back_and_parked_ones_do_not_count() {
     let world = world(1).set(|settings| {
-        settings.max_live_scripts = 2;
+        // Of which one principal gets half.
+        settings.max_live_scripts = 4;
         settings.park_after = Duration::from_secs(5);
     });
     world.life(async |gateway| {
@@ -129,7 +130,9 @@ fn more_scripts_than_memory_is_meant_for_are_told_to_come_back_and_parked_ones_d
         for _ in 0..2 {
             assert_eq!(gateway.run(sleeps()).await.unwrap().status, Status::Running);
         }
-        assert_eq!(gateway.run(sleeps()).await.unwrap_err().code(), "unavailable");
+        let refused = gateway.run(sleeps()).await.unwrap_err();
+        assert_eq!(refused.code(), "busy");
+        assert!(refused.to_string().contains("try again in 5 s"), "{refused}");
         tokio::time::sleep(Duration::from_secs(2_000)).await;
         assert!(gateway.runs("return 1;").await.success(), "and later there is room again");
     });

@@ -7,6 +7,7 @@
 #![expect(clippy::disallowed_methods, reason = "it starts and kills processes, and measures real time")]
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test that meets the unexpected stops there")]
 
+mod crowded;
 mod folder;
 mod killed;
 mod server;

@@ -119,10 +119,21 @@ pub(crate) fn read_token(data: &Path, name: &str) -> String {
 }
 
 impl Client {
-    fn new(url: &str, token: &str) -> Self {
+    pub(crate) fn new(url: &str, token: &str) -> Self {
         let _ = rustls::crypto::ring::default_provider().install_default();
         let http = reqwest::Client::builder().no_proxy().timeout(PATIENCE).build().unwrap();
         Self { http, url: url.into(), token: token.into() }
+    }
+
+    /// The same one, at another address.
+    pub(crate) fn at(&self, url: &str) -> Self {
+        Self { url: url.into(), ..self.clone() }
+    }
+
+    /// Sends; gives the whole answer.
+    pub(crate) async fn raw(&self, path: &str, body: &Value) -> reqwest::Response {
+        let request = self.http.post(format!("{}{path}", self.url)).bearer_auth(&self.token).json(body);
+        request.send().await.unwrap()
     }
 
     /// Sends; gives status and body, or nothing where the server went away meanwhile.
