@@ -12,7 +12,7 @@ use nix::sys::time::TimeValLike;
 use nix::unistd::Pid;
 use serde_json::json;
 
-use super::scene::{answer, assert_crashed, children_of, returned, run, start, until};
+use super::scene::{answer, assert_crashed, children_of, is_dead, returned, run, start, until};
 
 /// These look at all processes of this one, so each runs in a process of its own: the test program again, with one test.
 #[track_caller]
@@ -171,13 +171,10 @@ fn a_dead_child_ahead_is_replaced() {
     alone("a_dead_child_ahead_is_replaced", async |me| {
         let host = super::scene::host();
         until("two are ahead", || children_of(me).len() == 2).await;
-        tokio::time::sleep(Duration::from_millis(100)).await;
         for (pid, _) in children_of(me) {
             kill(Pid::from_raw(i32::try_from(pid).unwrap()), Signal::SIGKILL).unwrap();
         }
-        until("they are dead", || children_of(me).iter().all(|(_, state)| *state == 'Z')).await;
-        // A process can be collected once its last thread is gone, which may be later than its first.
-        tokio::time::sleep(Duration::from_millis(200)).await;
+        until("they are dead", || children_of(me).iter().all(|(pid, _)| is_dead(*pid))).await;
         assert_eq!(returned(&run(&host, "return 3").await.unwrap()), json!(3));
         until("two are ahead again", || {
             let children = children_of(me);

@@ -102,11 +102,19 @@ pub(crate) fn children_of(parent: u32) -> Vec<(u32, char)> {
 
 /// Waits until something is so; some of what is looked at happens in the background.
 pub(crate) async fn until(what: &str, mut so: impl FnMut() -> bool) {
-    for _ in 0..400 {
+    const LOOKS: u32 = 6_000;
+    for _ in 0..LOOKS {
         if so() {
             return;
         }
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
-    panic!("not within 4 s: {what}");
+    panic!("not within a minute: {what}");
+}
+
+/// Whether a process can be collected: it can once its last thread is gone, which may be later than its first.
+pub(crate) fn is_dead(pid: u32) -> bool {
+    let threads = std::fs::read_dir(format!("/proc/{pid}/task")).map_or(0, Iterator::count);
+    threads <= 1
+        && std::fs::read_to_string(format!("/proc/{pid}/stat")).is_ok_and(|stat| stat.contains(") Z "))
 }

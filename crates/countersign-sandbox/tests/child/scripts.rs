@@ -1,6 +1,6 @@
 //! Scripts in a child run as they do anywhere, and end within their limits.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use countersign_kernel::ports::{ScriptFault, ScriptHost, Wanted};
 use countersign_sandbox::{ChildHost, ChildOptions, InProcessHost, Limits};
@@ -101,17 +101,16 @@ async fn endless_computing_ends_at_its_limit_and_waiting_is_free() {
     assert_eq!(fault, ScriptFault::CpuLimit { bound_ms: 300 });
 }
 
+// That the watchdog does it, and not the kernel later, is seen by computing time in `lifetime.rs`; the clock would tell how
+// busy this machine is.
 #[tokio::test]
-#[expect(clippy::disallowed_methods, reason = "how long it takes is what is tested")]
 async fn what_the_engine_cannot_interrupt_is_killed_at_its_limit() {
     let host = host();
     for source in [
         "const a = []; a.length = 2 ** 32 - 1; a.join(); return 1",
         "return 'a'.repeat(1e5).indexOf('a'.repeat(5e4) + 'b')",
     ] {
-        let begun = Instant::now();
         assert_eq!(run(&host, source).await, Err(ScriptFault::CpuLimit { bound_ms: 300 }), "{source}");
-        assert!(begun.elapsed() < Duration::from_secs(3), "{source}: {:?}", begun.elapsed());
     }
     assert_eq!(returned(&run(&host, "return 1").await.unwrap()), json!(1));
 }
@@ -148,7 +147,7 @@ async fn further_scripts_wait_their_turn() {
     let third = tokio::time::timeout(Duration::from_millis(200), host.open()).await;
     assert!(third.is_err(), "two is the most");
     drop(first);
-    let third = tokio::time::timeout(Duration::from_secs(5), host.open()).await;
+    let third = tokio::time::timeout(Duration::from_secs(60), host.open()).await;
     assert!(third.unwrap().is_ok());
 }
 

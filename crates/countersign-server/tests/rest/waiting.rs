@@ -9,6 +9,8 @@ use crate::house::{House, Who};
 
 /// Long enough to see that nobody came back early, short beside how long they would have waited.
 const A_WHILE: Duration = Duration::from_millis(150);
+/// Whoever is answered within this did not wait for the 15 s they asked for.
+const SOONER: Duration = Duration::from_secs(12);
 
 /// Waits in one task while something happens in another; gives the answer and how long it took from there.
 async fn meanwhile(
@@ -38,7 +40,7 @@ async fn a_long_poll_is_answered_when_the_execution_ends() {
     })
     .await;
     assert_eq!(answer["status"], "succeeded");
-    assert!(took < Duration::from_secs(5), "{took:?}");
+    assert!(took < SOONER, "{took:?}");
 }
 
 #[tokio::test]
@@ -53,7 +55,7 @@ async fn a_long_poll_is_answered_when_something_new_is_asked() {
     .await;
     assert_eq!(answer["status"], "paused");
     assert_eq!(answer["paused"]["message"], "Go on to the second step?");
-    assert!(took < Duration::from_secs(5), "{took:?}");
+    assert!(took < SOONER, "{took:?}");
 }
 
 #[tokio::test]
@@ -76,7 +78,7 @@ async fn a_long_poll_on_what_has_ended_does_not_wait() {
     let begun = Instant::now();
     let answer = waits(&house, done["executionId"].as_str().unwrap(), 15_000).await;
     assert_eq!(answer["status"], "succeeded");
-    assert!(begun.elapsed() < Duration::from_secs(5));
+    assert!(begun.elapsed() < SOONER);
 }
 
 #[tokio::test]
@@ -92,7 +94,7 @@ async fn a_call_with_wait_ms_is_answered_with_the_end_when_a_person_decides_mean
     })
     .await;
     assert_eq!((&answer["status"], &answer["paused"]), (&json!("succeeded"), &json!(null)));
-    assert!(took < Duration::from_secs(5), "{took:?}");
+    assert!(took < SOONER, "{took:?}");
     assert_eq!(house.effects(), ["a"]);
 }
 
