@@ -1,6 +1,12 @@
 //! The log: lines on standard error, as text or as JSON, with the ids of requests and executions; and, where this program was
 //! built with the feature `otel`, spans to an OpenTelemetry collector.
+//!
+//! Promise (R12): no level shows a secret. Our own lines name none. Libraries print whole messages and requests at their
+//! lower levels, sealed request states and what people typed among them, so of theirs only what is at least info is shown,
+//! whatever `COUNTERSIGN_LOG` says.
 
+use tracing::{Level, Metadata};
+use tracing_subscriber::filter::{FilterExt as _, filter_fn};
 use tracing_subscriber::layer::{Layer, SubscriberExt as _};
 use tracing_subscriber::util::SubscriberInitExt as _;
 use tracing_subscriber::{EnvFilter, Registry};
@@ -8,6 +14,13 @@ use tracing_subscriber::{EnvFilter, Registry};
 use crate::args::LogFormat;
 use crate::config::Environment;
 use crate::exit::Problem;
+
+/// What our own lines name as their target: this crate, and those it is made of.
+const OURS: &str = "countersign";
+const OUR_CRATES: &str = "countersign_";
+
+/// The most detailed level at which others' lines are shown.
+const MOST_OF_OTHERS: Level = Level::INFO;
 
 /// Keeps the log going; what is queued for a collector is sent when this is dropped.
 #[must_use = "the log ends when this is dropped"]
@@ -24,6 +37,7 @@ impl Logging {
             Problem::usage(format!("COUNTERSIGN_LOG: {e}"))
                 .hint("Write a level such as info, or countersign_kernel=debug.")
         })?;
+        let filter = filter.and(filter_fn(is_fit_to_show));
         let lines = tracing_subscriber::fmt::layer().with_writer(std::io::stderr).with_ansi(false);
         let lines: Box<dyn Layer<Registry> + Send + Sync> = match format {
             LogFormat::Text => lines.with_filter(filter).boxed(),
@@ -44,6 +58,13 @@ impl Logging {
             Ok(Self {})
         }
     }
+}
+
+/// Whether a line or span may be shown at all.
+fn is_fit_to_show(about: &Metadata<'_>) -> bool {
+    let ours =
+        about.target().split("::").next().is_some_and(|name| name == OURS || name.starts_with(OUR_CRATES));
+    ours || *about.level() <= MOST_OF_OTHERS
 }
 
 #[cfg(feature = "otel")]

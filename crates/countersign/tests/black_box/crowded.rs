@@ -4,13 +4,15 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::server::{Client, Home, at_once};
+use crate::server::{Client, Home, INITIALIZE, INITIALIZED, at_once};
 
 /// What one agent may have of the 256 scripts in memory.
 const MOST_OF_ONE: usize = 128;
 
 /// Far below the ten seconds that a script without a place waits in vain, and above what a busy machine needs.
 const AT_ONCE: Duration = Duration::from_secs(8);
+
+const RUN: &str = r#"{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"run","arguments":{"script":"return 1;"}}}"#;
 
 fn agent(home: &Home, name: &str) -> Client {
     let made = home.run(&["token", "create", "--role", "agent", "--name", name]);
@@ -57,6 +59,9 @@ async fn sleeping_scripts_of_one_agent_keep_neither_others_nor_approved_ones_wai
         (&json!("busy"), &json!(after)),
         "{problem}"
     );
+
+    let said = a.over_mcp(&[INITIALIZE, INITIALIZED, RUN]).await;
+    assert!(said[2].contains("busy: ") && said[2].contains(&format!("try again in {after} s")), "{said:?}");
 
     let took = runs_at_once(&b).await;
     println!("another agent's script took {took:?}");

@@ -12,5 +12,6 @@ mod folder;
 mod killed;
 mod server;
 mod stopped;
+mod trace_log;
 #[cfg(target_os = "linux")]
 mod unprotected;

@@ -13,6 +13,10 @@ use tempfile::TempDir;
 /// Nothing on this machine takes this long unless it never happens.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
+/// The first words of an MCP client of the 2025 era.
+pub(crate) const INITIALIZE: &str = r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}"#;
+pub(crate) const INITIALIZED: &str = r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#;
+
 /// A folder, and the server that runs on it.
 pub(crate) struct Home {
     child: Option<Child>,
@@ -134,6 +138,32 @@ impl Client {
     pub(crate) async fn raw(&self, path: &str, body: &Value) -> reqwest::Response {
         let request = self.http.post(format!("{}{path}", self.url)).bearer_auth(&self.token).json(body);
         request.send().await.unwrap()
+    }
+
+    /// Sends these to the MCP endpoint, one after the other in one session; gives the answers.
+    pub(crate) async fn over_mcp(&self, messages: &[&str]) -> Vec<String> {
+        let (mut answers, mut session) = (Vec::new(), None);
+        for message in messages {
+            let mut request = self.http.post(format!("{}/mcp", self.url)).bearer_auth(&self.token);
+            request = request.header("content-type", "application/json").body((*message).to_owned());
+            request = request.header("accept", "application/json, text/event-stream");
+            if let Some(session) = &session {
+                request = request.header("mcp-session-id", session);
+            }
+            let answer = request.send().await.unwrap();
+            session = session.or_else(|| answer.headers().get("mcp-session-id").cloned());
+            answers.push(answer.text().await.unwrap());
+        }
+        answers
+    }
+
+    /// Sends a request of the 2026-07-28 era, which needs no session.
+    pub(crate) async fn over_later_mcp(&self, method: &str, name: &str, message: &str) -> Value {
+        let request = self.http.post(format!("{}/mcp", self.url)).bearer_auth(&self.token);
+        let request = request.header("mcp-protocol-version", "2026-07-28").header("mcp-method", method);
+        let request = request.header("mcp-name", name).header("content-type", "application/json");
+        let request = request.header("accept", "application/json, text/event-stream");
+        request.body(message.to_owned()).send().await.unwrap().json().await.unwrap()
     }
 
     /// Sends; gives status and body, or nothing where the server went away meanwhile.
