@@ -1,13 +1,21 @@
 //! Connections: taken, bounded, and let finish when the server stops.
+//!
+//! Promise: a client that is silent, slow to begin or does not read what it is sent is let go; see `registry.rs` for who may
+//! have how many.
+
+mod registry;
+mod stall;
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use axum::Router;
 use axum::body::Body;
 use axum::extract::Request;
+use axum::response::{IntoResponse as _, Response};
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
@@ -15,12 +23,16 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::GracefulShutdown;
 use tokio::io::AsyncWriteExt as _;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tower::ServiceExt as _;
 
+use registry::Connections;
+pub(crate) use registry::Place;
+use stall::WriteTimeout;
+
 use crate::access::Peer;
 use crate::options::Limits;
+use crate::refusal::Refusal;
 
 /// The most headers of a request.
 const MAX_HEADERS: usize = 64;
@@ -31,7 +43,7 @@ const BREATH: Duration = Duration::from_millis(50);
 
 /// Takes connections until told to stop, then lets those there are finish, up to the drain limit.
 pub(crate) async fn serve(listener: TcpListener, router: Router, limits: Limits, stop: CancellationToken) {
-    let (places, graceful) = (Arc::new(Semaphore::new(limits.connections)), GracefulShutdown::new());
+    let (connections, graceful) = (Connections::new(&limits), GracefulShutdown::new());
     loop {
         let (stream, peer) = tokio::select! {
             () = stop.cancelled() => break,
@@ -39,6 +51,7 @@ pub(crate) async fn serve(listener: TcpListener, router: Router, limits: Limits,
                 Ok(accepted) => accepted,
                 Err(error) => {
                     tracing::warn!(%error, "a connection could not be taken");
+                    connections.make_room();
                     tokio::time::sleep(BREATH).await;
                     continue;
                 }
@@ -49,15 +62,21 @@ pub(crate) async fn serve(listener: TcpListener, router: Router, limits: Limits,
             tracing::debug!(%error, "a connection went away at once");
             continue;
         }
-        match Arc::clone(&places).try_acquire_owned() {
-            Err(_) => drop(tokio::spawn(turn_away(stream))),
-            Ok(place) => {
-                let connection = graceful.watch(connection(stream, peer, router.clone(), limits.sending));
+        match connections.open(peer.ip()) {
+            None => drop(tokio::spawn(turn_away(stream))),
+            Some(ticket) => {
+                let spoken = Arc::new(AtomicBool::new(false));
+                let service = Client { peer, place: ticket.place(), spoken: Arc::clone(&spoken) };
+                let connection = graceful.watch(connection(stream, service, router.clone(), &limits));
+                let first_head = limits.first_head;
                 tokio::spawn(async move {
-                    if let Err(error) = connection.await {
-                        tracing::debug!(%error, "a connection ended early");
+                    tokio::select! {
+                        ended = connection => if let Err(error) = ended {
+                            tracing::debug!(%error, "a connection ended early");
+                        },
+                        () = ticket.cut() => tracing::debug!("a connection without a credential gave way"),
+                        () = silent_for(first_head, &spoken) => tracing::debug!("a silent connection was closed"),
                     }
-                    drop(place);
                 });
             }
         }
@@ -68,31 +87,74 @@ pub(crate) async fn serve(listener: TcpListener, router: Router, limits: Limits,
     }
 }
 
+/// The other side of a connection.
+struct Client {
+    peer: SocketAddr,
+    place: Place,
+    /// Whether a whole head came.
+    spoken: Arc<AtomicBool>,
+}
+
+/// Completes where no whole head came in time.
+async fn silent_for(first_head: Duration, spoken: &AtomicBool) {
+    tokio::time::sleep(first_head).await;
+    if spoken.load(Ordering::Relaxed) {
+        std::future::pending::<()>().await;
+    }
+}
+
 fn connection(
     stream: TcpStream,
-    peer: SocketAddr,
+    client: Client,
     router: Router,
-    sending: Duration,
+    limits: &Limits,
 ) -> http1::Connection<
-    TokioIo<TcpStream>,
+    TokioIo<WriteTimeout<TcpStream>>,
     impl hyper::service::Service<
         hyper::Request<Incoming>,
-        Response = axum::response::Response,
+        Response = Response,
         Error = Infallible,
         Future: Send,
-    >,
+    > + use<>,
 > {
     let service = service_fn(move |request: hyper::Request<Incoming>| {
+        client.spoken.store(true, Ordering::Relaxed);
         let mut request: Request = request.map(Body::new);
-        request.extensions_mut().insert(Peer(peer.ip()));
-        router.clone().oneshot(request)
+        request.extensions_mut().insert(Peer(client.peer.ip()));
+        request.extensions_mut().insert(client.place.clone());
+        let router = router.clone();
+        async move {
+            // hyper's own bound is that of its buffer, which may grow to twice as much while it is being filled.
+            if head_bytes(&request) > MAX_HEAD_BYTES {
+                return Ok(head_too_large());
+            }
+            router.oneshot(request).await
+        }
     });
     http1::Builder::new()
         .timer(TokioTimer::new())
-        .header_read_timeout(sending)
+        .header_read_timeout(limits.sending)
         .max_headers(MAX_HEADERS)
         .max_buf_size(MAX_HEAD_BYTES)
-        .serve_connection(TokioIo::new(stream), service)
+        .serve_connection(TokioIo::new(WriteTimeout::new(stream, limits.receiving)), service)
+}
+
+/// The size of a request's head as it is written without needless spaces.
+fn head_bytes(request: &Request) -> usize {
+    let uri = request.uri();
+    let host = uri.authority().map_or(0, |authority| authority.as_str().len());
+    let scheme = uri.scheme_str().map_or(0, |scheme| scheme.len() + "://".len());
+    let path = uri.path_and_query().map_or(0, |path| path.as_str().len());
+    let line = request.method().as_str().len() + scheme + host + path + "  HTTP/1.1\r\n".len();
+    let header = |(name, value): (&axum::http::HeaderName, &axum::http::HeaderValue)| {
+        name.as_str().len() + value.len() + ": \r\n".len()
+    };
+    line + request.headers().iter().map(header).sum::<usize>() + "\r\n".len()
+}
+
+fn head_too_large() -> Response {
+    let detail = format!("the address and headers of a request have at most {MAX_HEAD_BYTES} bytes");
+    Refusal::new(431, "head_too_large", detail).closing().into_response()
 }
 
 /// Tells a client that there are too many, without reading what it wants.

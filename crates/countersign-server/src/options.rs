@@ -28,14 +28,29 @@ pub struct Options {
 pub struct Limits {
     /// The largest request body, in bytes.
     pub body_bytes: usize,
-    /// The most connections at once; further ones are told so and closed.
+    /// The most connections at once. Those without a credential give way to new ones; where there are none, a new one is told so and
+    /// closed.
     pub connections: usize,
+    /// How many of them only people who decide may have.
+    pub connections_for_people: usize,
+    /// The most connections of one principal.
+    pub connections_per_principal: usize,
+    /// The most connections of one address on which nobody has proved a credential; past this, the oldest gives way.
+    pub unproven_connections_per_address: usize,
+    /// The most requests of one principal that are being answered at once.
+    pub requests_at_once: usize,
+    /// The most event streams of one principal.
+    pub streams_per_principal: usize,
     /// The most requests a second with one credential.
     pub requests_per_second: NonZeroU32,
     /// The most wrong credentials a second from one address.
     pub failures_per_second: NonZeroU32,
+    /// How long a new connection may take to send its first request's head.
+    pub first_head: Duration,
     /// How long a client may take to send a request's head, and again its body; and how long a connection may lie idle.
     pub sending: Duration,
+    /// How long a client may take nothing of what it is sent.
+    pub receiving: Duration,
     /// The longest a request waits for an execution.
     pub wait: Duration,
     /// How long answers that are being given may take once the server stops.
@@ -45,9 +60,17 @@ pub struct Limits {
 /// A call's arguments and a script's source stay far below this.
 const BODY_BYTES: usize = 4 * 1024 * 1024;
 const CONNECTIONS: usize = 4_096;
+const CONNECTIONS_FOR_PEOPLE: usize = 512;
+const CONNECTIONS_PER_PRINCIPAL: usize = 512;
+/// Clients speak at once, so that this many wait only in a flood. A proxy has one address and proves credentials.
+const UNPROVEN_CONNECTIONS_PER_ADDRESS: usize = 1_024;
+const REQUESTS_AT_ONCE: usize = 256;
+const STREAMS_PER_PRINCIPAL: usize = 64;
 const REQUESTS_PER_SECOND: NonZeroU32 = NonZeroU32::new(20_000).unwrap();
 const FAILURES_PER_SECOND: NonZeroU32 = NonZeroU32::new(20).unwrap();
+const FIRST_HEAD: Duration = Duration::from_secs(5);
 const SENDING: Duration = Duration::from_secs(60);
+const RECEIVING: Duration = Duration::from_secs(30);
 const LONGEST_WAIT: Duration = Duration::from_secs(600);
 const DRAIN: Duration = Duration::from_secs(10);
 
@@ -56,9 +79,16 @@ impl Default for Limits {
         Self {
             body_bytes: BODY_BYTES,
             connections: CONNECTIONS,
+            connections_for_people: CONNECTIONS_FOR_PEOPLE,
+            connections_per_principal: CONNECTIONS_PER_PRINCIPAL,
+            unproven_connections_per_address: UNPROVEN_CONNECTIONS_PER_ADDRESS,
+            requests_at_once: REQUESTS_AT_ONCE,
+            streams_per_principal: STREAMS_PER_PRINCIPAL,
             requests_per_second: REQUESTS_PER_SECOND,
             failures_per_second: FAILURES_PER_SECOND,
+            first_head: FIRST_HEAD,
             sending: SENDING,
+            receiving: RECEIVING,
             wait: LONGEST_WAIT,
             drain: DRAIN,
         }

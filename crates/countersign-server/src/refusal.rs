@@ -22,12 +22,31 @@ pub(crate) struct Refusal {
     more: Map<String, Value>,
     /// When to try again, in seconds.
     retry_after: Option<u64>,
+    connection: Connection,
 }
+
+/// What becomes of a connection on which a request was refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Connection {
+    Stays,
+    Closes,
+}
+
+/// When to try again what was refused because there was too much of it, in seconds.
+const RETRY_AFTER: &str = "1";
 
 impl Refusal {
     pub(crate) fn new(status: u16, code: &'static str, detail: impl Into<String>) -> Self {
         let status = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-        Self { status, code, detail: detail.into(), more: Map::new(), retry_after: None }
+        let more = Map::new();
+        Self { status, code, detail: detail.into(), more, retry_after: None, connection: Connection::Stays }
+    }
+
+    /// Closes the connection as well, so that whoever was refused a place does not keep one.
+    #[must_use]
+    pub(crate) fn closing(mut self) -> Self {
+        self.connection = Connection::Closes;
+        self
     }
 
     pub(crate) fn bad_request(code: &'static str, detail: impl Into<String>) -> Self {
@@ -72,7 +91,7 @@ impl From<Refusal> for wire::Problem {
 
 impl IntoResponse for Refusal {
     fn into_response(self) -> Response {
-        let (status, retry_after) = (self.status, self.retry_after);
+        let (status, retry_after, connection) = (self.status, self.retry_after, self.connection);
         let problem = wire::Problem::from(self);
         // Text of our own making and JSON values: this cannot fail, and an empty body would still carry the status.
         let body = serde_json::to_vec(&problem).unwrap_or_default();
@@ -80,6 +99,12 @@ impl IntoResponse for Refusal {
         let headers = response.headers_mut();
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
         headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+        if matches!(status, StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE) {
+            headers.insert(header::RETRY_AFTER, HeaderValue::from_static(RETRY_AFTER));
+        }
+        if connection == Connection::Closes {
+            headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
+        }
         if status == StatusCode::UNAUTHORIZED {
             headers
                 .insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer realm=\"countersign\""));

@@ -13,7 +13,7 @@ use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-use crate::access::{self, Logins, Pace, Places};
+use crate::access::{self, Logins, Pace, Places, Shares};
 use crate::options::Options;
 use crate::shared::{Identity, Shared};
 use crate::{console, listen, mcp, ops, rest, trace, wire};
@@ -50,6 +50,7 @@ impl Server {
         let shared = Arc::new(Shared {
             places: Places::new(address, &hosts, &origins),
             pace: Pace::new(&limits),
+            shares: Shares::new(&limits),
             logins: Logins::new(key, address.port()),
             identity: Identity { key, port: address.port() },
             gateway: gateway.clone(),

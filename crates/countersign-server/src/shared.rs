@@ -4,7 +4,7 @@ use countersign_kernel::Gateway;
 use metrics_exporter_prometheus::PrometheusHandle;
 use tokio_util::sync::CancellationToken;
 
-use crate::access::{Logins, Pace, Places};
+use crate::access::{Logins, Pace, Places, Shares};
 use crate::links::Links;
 use crate::options::Limits;
 
@@ -21,6 +21,7 @@ pub(crate) struct Shared {
     pub(crate) limits: Limits,
     pub(crate) places: Places,
     pub(crate) pace: Pace,
+    pub(crate) shares: Shares,
     pub(crate) logins: Logins,
     pub(crate) identity: Identity,
     pub(crate) prometheus: Option<PrometheusHandle>,

@@ -7,6 +7,7 @@
 mod login;
 mod pace;
 mod place;
+mod shares;
 pub(crate) mod table;
 
 use std::sync::Arc;
@@ -21,6 +22,7 @@ use countersign_kernel::Caller;
 pub(crate) use login::{COOKIE, COOKIE_LIFE, Invited, Logins, Pass};
 pub(crate) use pace::Pace;
 pub(crate) use place::Places;
+pub(crate) use shares::{Share, Shares};
 pub use table::routes;
 
 use crate::console;
@@ -85,6 +87,7 @@ async fn pass(shared: &Shared, mut request: Request, next: Next) -> Result<Respo
     let peer = request.extensions().get::<Peer>().copied();
     let (caller, credential) = authenticate(shared, request.headers(), peer).await?;
     shared.pace.request(&caller)?;
+    let _at_once = shared.shares.request(&request, &caller)?;
     allowed.check(&caller.principal)?;
     if let Credential::Cookie(login) = credential {
         let sent = request.headers().get(CSRF_HEADER).and_then(|value| value.to_str().ok());
