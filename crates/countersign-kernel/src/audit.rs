@@ -1,7 +1,7 @@
 //! Reading the audit: pages of it, and whether its chain holds.
 //!
-//! Promise: no page looks at more than [`MAX_AUDIT_SCAN`] records, however few of them its filter lets through, and neither a
-//! page nor a walk along the chain holds the store for longer than one batch.
+//! Promise: no page looks at more than [`MAX_AUDIT_SCAN`] records, however few of them its filter lets through, nor holds more bytes than
+//! a [`ByteBudget`]; and neither a page nor a walk along the chain holds the store for longer than one batch.
 
 use countersign_core::audit::{AuditFilter, AuditRecord, BrokenChain, verify};
 use countersign_core::bounds::MAX_AUDIT_SCAN;
@@ -9,9 +9,10 @@ use countersign_core::digest::Digest;
 
 use crate::error::GatewayError;
 use crate::kernel::Kernel;
+use crate::ports::ByteBudget;
 
-/// How many records are read from the store at once.
-const BATCH: u64 = 1_000;
+/// How many records are read from the store at once. A record has at most some kilobytes.
+const BATCH: u64 = 250;
 
 /// A part of the audit.
 #[derive(Debug, Clone, PartialEq)]
@@ -70,11 +71,10 @@ impl Kernel {
         while page.has_room() {
             let wanted = page.batch();
             let records = self.store.audit(page.last, cast(wanted)).await?;
-            let whole = records.len() as u64 == wanted;
-            page.look_at(records);
-            if !whole && page.has_room() {
+            if records.is_empty() {
                 return Ok(AuditPage { records: page.records, next: None });
             }
+            page.look_at(records);
         }
         Ok(AuditPage { next: Some(page.last), records: page.records })
     }
@@ -87,9 +87,7 @@ impl Kernel {
         while page.has_room() && page.last > 1 {
             let before = page.last;
             let first = before.saturating_sub(page.batch()).max(1);
-            let mut records = self.store.audit(first - 1, cast(before - first)).await?;
-            // Where records are missing, those behind the gap were looked at already.
-            records.retain(|record| record.seq < before);
+            let mut records = self.records_between(first, before).await?;
             records.reverse();
             page.look_at(records);
             if page.has_room() {
@@ -97,6 +95,19 @@ impl Kernel {
             }
         }
         Ok(AuditPage { next: (page.last > 1).then_some(page.last), records: page.records })
+    }
+
+    /// The records from one number up to another. The store may need several reads for them.
+    async fn records_between(&self, first: u64, before: u64) -> Result<Vec<AuditRecord>, GatewayError> {
+        let (mut records, mut last) = (Vec::new(), first - 1);
+        while last + 1 < before {
+            let part = self.store.audit(last, cast(before - last - 1)).await?;
+            let Some(newest) = part.last() else { break };
+            last = newest.seq;
+            // Where records are missing, those behind the gap were looked at already.
+            records.extend(part.into_iter().filter(|record| record.seq < before));
+        }
+        Ok(records)
     }
 
     /// Follows the chain up to the record that is the last when this begins.
@@ -130,15 +141,25 @@ struct PageInTheMaking<'q> {
     /// The record that was looked at last.
     last: u64,
     looked_at: u64,
+    budget: ByteBudget,
+    /// Another record was found that does not belong to this page any more.
+    is_full: bool,
 }
 
 impl<'q> PageInTheMaking<'q> {
     fn new(query: &'q AuditQuery, last: u64) -> Self {
-        Self { query, records: Vec::new(), last, looked_at: 0 }
+        Self {
+            query,
+            records: Vec::new(),
+            last,
+            looked_at: 0,
+            budget: ByteBudget::of_a_part(),
+            is_full: false,
+        }
     }
 
     fn has_room(&self) -> bool {
-        self.records.len() < self.query.limit && self.looked_at < MAX_AUDIT_SCAN
+        !self.is_full && self.records.len() < self.query.limit && self.looked_at < MAX_AUDIT_SCAN
     }
 
     /// How many records to read next: no more than could be wanted.
@@ -159,8 +180,13 @@ impl<'q> PageInTheMaking<'q> {
             if !self.has_room() {
                 return;
             }
+            let is_admitted = self.query.filter.admits(&record);
+            if is_admitted && !self.budget.takes(record.entry.len()) {
+                self.is_full = true;
+                return;
+            }
             (self.last, self.looked_at) = (record.seq, self.looked_at + 1);
-            if self.query.filter.admits(&record) {
+            if is_admitted {
                 self.records.push(record);
             }
         }

@@ -28,7 +28,7 @@ use crate::hooks::{Hooks, PostHook, PreHook};
 use crate::kernel::{Doors, Kernel, OnPause};
 use crate::ports::{
     Clock, Credentials, ElicitationFilter, ElicitationRow, Entropy, EnvCredentials, ExecutionFilter,
-    ExecutionRow, Listing, LoginRow, Page, ScriptHost, SessionRow, SessionSummary, Standing, Store,
+    ExecutionRow, JournalPart, Listing, LoginRow, Page, ScriptHost, SessionRow, SessionSummary, Standing, Store,
     SystemClock, SystemEntropy, TokenRow, UserRow,
 };
 use crate::result::{ExecutionResult, Pending};
@@ -415,9 +415,24 @@ impl Gateway {
         Ok(self.kernel.store.standing().await?)
     }
 
+    /// Whether decisions and starts can be stored, as far as is known. It costs nothing to ask.
+    pub fn check_writable(&self) -> Result<(), GatewayError> {
+        Ok(self.kernel.store.check_writable()?)
+    }
+
     /// One execution's journal; empty where there is none.
     pub async fn journal(&self, id: ExecutionId) -> Result<Vec<Event>, GatewayError> {
         Ok(self.kernel.store.journal(id).await?)
+    }
+
+    /// A part of one execution's journal, from the event of this number on; empty where there is none.
+    pub async fn journal_part(
+        &self,
+        id: ExecutionId,
+        from: u64,
+        limit: usize,
+    ) -> Result<JournalPart, GatewayError> {
+        Ok(self.kernel.store.journal_part(id, from, limit).await?)
     }
 
     /// Audit records after a number.

@@ -25,6 +25,7 @@ mod rest;
 mod server;
 mod session;
 mod shared;
+mod size;
 mod trace;
 
 #[doc(hidden)]

@@ -15,7 +15,7 @@ use std::time::Duration;
 use axum::Router;
 use axum::body::Body;
 use axum::extract::Request;
-use axum::response::{IntoResponse as _, Response};
+use axum::response::Response;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
@@ -32,7 +32,6 @@ use stall::WriteTimeout;
 
 use crate::access::Peer;
 use crate::options::Limits;
-use crate::refusal::Refusal;
 
 /// The most headers of a request.
 const MAX_HEADERS: usize = 64;
@@ -110,51 +109,24 @@ fn connection(
     limits: &Limits,
 ) -> http1::Connection<
     TokioIo<WriteTimeout<TcpStream>>,
-    impl hyper::service::Service<
-        hyper::Request<Incoming>,
-        Response = Response,
-        Error = Infallible,
-        Future: Send,
-    > + use<>,
+    impl hyper::service::Service<hyper::Request<Incoming>, Response = Response, Error = Infallible, Future: Send>
+    + use<>,
 > {
     let service = service_fn(move |request: hyper::Request<Incoming>| {
         client.spoken.store(true, Ordering::Relaxed);
         let mut request: Request = request.map(Body::new);
         request.extensions_mut().insert(Peer(client.peer.ip()));
         request.extensions_mut().insert(client.place.clone());
-        let router = router.clone();
-        async move {
-            // hyper's own bound is that of its buffer, which may grow to twice as much while it is being filled.
-            if head_bytes(&request) > MAX_HEAD_BYTES {
-                return Ok(head_too_large());
-            }
-            router.oneshot(request).await
-        }
+        router.clone().oneshot(request)
     });
     http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(limits.sending)
         .max_headers(MAX_HEADERS)
+        // The buffer's bound alone is soft: it may grow to twice as much while it is being filled.
+        .max_header_size(MAX_HEAD_BYTES)
         .max_buf_size(MAX_HEAD_BYTES)
         .serve_connection(TokioIo::new(WriteTimeout::new(stream, limits.receiving)), service)
-}
-
-/// The size of a request's head as it is written without needless spaces.
-fn head_bytes(request: &Request) -> usize {
-    let uri = request.uri();
-    let host = uri.authority().map_or(0, |authority| authority.as_str().len());
-    let scheme = uri.scheme_str().map_or(0, |scheme| scheme.len() + "://".len());
-    let path = uri.path_and_query().map_or(0, |path| path.as_str().len());
-    let line = request.method().as_str().len() + scheme + host + path + "  HTTP/1.1\r\n".len();
-    let header = |(name, value): (&axum::http::HeaderName, &axum::http::HeaderValue)| {
-        name.as_str().len() + value.len() + ": \r\n".len()
-    };
-    line + request.headers().iter().map(header).sum::<usize>() + "\r\n".len()
-}
-
-fn head_too_large() -> Response {
-    let detail = format!("the address and headers of a request have at most {MAX_HEAD_BYTES} bytes");
-    Refusal::new(431, "head_too_large", detail).closing().into_response()
 }
 
 /// Tells a client that there are too many, without reading what it wants.

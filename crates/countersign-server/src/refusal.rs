@@ -14,7 +14,7 @@ use serde_json::{Map, Value, json};
 use crate::wire;
 
 /// A request that was not granted.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Refusal {
     status: StatusCode,
     code: &'static str,

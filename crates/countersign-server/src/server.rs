@@ -53,14 +53,17 @@ impl Server {
             shares: Shares::new(&limits),
             logins: Logins::new(key, address.port()),
             identity: Identity { key, port: address.port() },
+            feed: rest::Feed::new(),
             gateway: gateway.clone(),
             links: links.clone(),
             limits: limits.clone(),
             prometheus,
+            watched: ops::Watched::default(),
             stop: stop.clone(),
         });
         let mcp = mcp::service(gateway, links, mcp_options, &limits, stop.clone())?;
         let router = router(Arc::clone(&shared), mcp);
+        tokio::spawn(rest::Feed::run(Arc::clone(&shared)));
         let serving = tokio::spawn(listen::serve(listener, router, limits, stop));
         Ok(Self { address, shared, serving })
     }

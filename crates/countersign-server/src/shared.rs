@@ -6,7 +6,9 @@ use tokio_util::sync::CancellationToken;
 
 use crate::access::{Logins, Pace, Places, Shares};
 use crate::links::Links;
+use crate::ops::Watched;
 use crate::options::Limits;
+use crate::rest::Feed;
 
 /// By what a server proves which one it is.
 pub(crate) struct Identity {
@@ -24,7 +26,11 @@ pub(crate) struct Shared {
     pub(crate) shares: Shares,
     pub(crate) logins: Logins,
     pub(crate) identity: Identity,
+    /// What the event streams share.
+    pub(crate) feed: Feed,
     pub(crate) prometheus: Option<PrometheusHandle>,
+    /// What an operator asks for often.
+    pub(crate) watched: Watched,
     /// Fires when the server is to stop: whoever waits for an execution is answered with how it stands.
     pub(crate) stop: CancellationToken,
 }

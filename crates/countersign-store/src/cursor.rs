@@ -79,6 +79,14 @@ impl Window {
     }
 }
 
+impl Window {
+    /// A page that ended before there were enough rows, because they are large.
+    pub(crate) fn cut_short<T>(&self, items: Vec<T>, name: impl Fn(&T) -> (Timestamp, Blob)) -> Listing<T> {
+        let next = items.last().map(|last| text(self.list, name(last)));
+        Listing { items, next }
+    }
+}
+
 impl List {
     fn letter(self) -> char {
         match self {

@@ -17,8 +17,8 @@ use countersign_core::grant::Grant;
 use countersign_core::ids::{ElicitationId, ExecutionId, LoginId};
 use countersign_core::time::Timestamp;
 use countersign_kernel::ports::{
-    ElicitationFilter, ElicitationRow, ExecutionFilter, ExecutionRow, Listing, LoginRow, SessionRow,
-    SessionSummary, Standing, StoreError, TokenRow, UserRow,
+    ByteBudget, ElicitationFilter, ElicitationRow, ExecutionFilter, ExecutionRow, JournalPart, Listing, LoginRow,
+    SessionRow, SessionSummary, Standing, StoreError, TokenRow, UserRow,
 };
 use countersign_sdk::{PrincipalId, SessionId};
 use rusqlite::{Connection, OpenFlags, Params, Row, params};
@@ -203,8 +203,11 @@ pub(crate) fn elicitations(
         (filter.subject.map(|it| *it.as_bytes()), filter.owner.as_ref().map(PrincipalId::as_str));
     let Window { start, .. } = window;
     let params = params![start.at, start.id, window.rows(), execution, digest, requester, subject, owner];
-    let items = all(db, &sql, params, rows::elicitation_row)?;
-    Ok(window.listing(items, |row| (row.asked_at, row.elicitation.id.blob())))
+    let name = |row: &ElicitationRow| (row.asked_at, row.elicitation.id.blob());
+    match within_budget(db, &sql, params, rows::elicitation_bytes, rows::elicitation_row)? {
+        Read::All(items) => Ok(window.listing(items, name)),
+        Read::CutShort(items) => Ok(window.cut_short(items, name)),
+    }
 }
 
 const ELICITATIONS: &str = "elicitations e JOIN executions x ON x.no = e.execution
@@ -335,7 +338,74 @@ pub(crate) fn login(db: &Connection, id: LoginId) -> Result<Option<LoginRow>, Fa
 pub(crate) fn audit(db: &Connection, after: u64, limit: usize) -> Result<Vec<AuditRecord>, Fault> {
     let after = i64::try_from(after).unwrap_or(i64::MAX);
     let sql = "SELECT seq, entry, prev, hash FROM audit WHERE seq > ?1 ORDER BY seq LIMIT ?2";
-    all(db, sql, [after, most(limit)], rows::audit_record)
+    let read =
+        within_budget(db, sql, [after, most(limit)], |row| rows::text_bytes(row, 1), rows::audit_record)?;
+    match read {
+        Read::All(records) | Read::CutShort(records) => Ok(records),
+    }
+}
+
+/// A part of a journal.
+pub(crate) fn journal_part(
+    db: &Connection,
+    id: ExecutionId,
+    from: u64,
+    limit: usize,
+) -> Result<JournalPart, Fault> {
+    let blob = id.blob();
+    let find = "SELECT version FROM executions WHERE id = ?1";
+    let version = one(db, find, [blob], |row| count(row.get(0)?))?.unwrap_or(0);
+    let sql = "SELECT j.seq, j.body, j.sum FROM executions x JOIN journal j ON j.execution = x.no
+               WHERE x.id = ?1 AND j.seq >= ?2 ORDER BY j.seq LIMIT ?3";
+    let params = params![blob, most(usize::try_from(from).unwrap_or(usize::MAX)), most(limit)];
+    let read = within_budget(
+        db,
+        sql,
+        params,
+        |row| rows::text_bytes(row, 1),
+        |row| Ok((count(row.get(0)?)?, rows::event(row, 0, blob)?)),
+    )?;
+    let (Read::All(found) | Read::CutShort(found)) = read;
+    if let Some((seq, n)) = found.iter().zip(from..).map(|((seq, _), n)| (*seq, n)).find(|(seq, n)| seq != n)
+    {
+        return Err(Fault::unreadable(format!(
+            "the journal of {id} lacks event {n}, and goes on with {seq}"
+        )));
+    }
+    let next = from.saturating_add(found.len() as u64);
+    if found.is_empty() && next < version && limit > 0 {
+        return Err(Fault::unreadable(format!("the journal of {id} has {next} of {version} events")));
+    }
+    let events = found.into_iter().map(|(_, event)| event).collect();
+    Ok(JournalPart { events, next: (next < version).then_some(next) })
+}
+
+/// What a query gave within its budget.
+enum Read<T> {
+    /// Every row that it found.
+    All(Vec<T>),
+    /// Rows up to the one that would have been too much.
+    CutShort(Vec<T>),
+}
+
+/// Reads rows one after the other, and no further than the budget of a part allows.
+fn within_budget<T>(
+    db: &Connection,
+    sql: &str,
+    params: impl Params,
+    bytes: impl Fn(&Row<'_>) -> Result<usize, Fault>,
+    read: impl Fn(&Row<'_>) -> Result<T, Fault>,
+) -> Result<Read<T>, Fault> {
+    let mut select = db.prepare_cached(sql)?;
+    let mut found = select.query(params)?;
+    let (mut budget, mut items) = (ByteBudget::of_a_part(), Vec::new());
+    while let Some(row) = found.next()? {
+        if !budget.takes(bytes(row)?) {
+            return Ok(Read::CutShort(items));
+        }
+        items.push(read(row)?);
+    }
+    Ok(Read::All(items))
 }
 
 fn one<T>(

@@ -268,6 +268,19 @@ pub(crate) fn elicitation_row(row: &Row<'_>) -> Result<ElicitationRow, Fault> {
     })
 }
 
+/// How much text an elicitation and its decision have, in [`ELICITATION_COLUMNS`].
+pub(crate) fn elicitation_bytes(row: &Row<'_>) -> Result<usize, Fault> {
+    Ok(text_bytes(row, 0)? + text_bytes(row, 2)?)
+}
+
+/// How long the text in a column is; 0 where there is none.
+pub(crate) fn text_bytes(row: &Row<'_>, column: usize) -> Result<usize, Fault> {
+    match row.get_ref(column)? {
+        ValueRef::Text(bytes) => Ok(bytes.len()),
+        _ => Ok(0),
+    }
+}
+
 /// An execution's event, from `seq, body, sum`, beginning with a column.
 pub(crate) fn event(row: &Row<'_>, column: usize, execution: Blob) -> Result<Event, Fault> {
     body(row, column + 1, place(execution, row.get(column)?), "a journal's event")

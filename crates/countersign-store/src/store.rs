@@ -13,8 +13,8 @@ use countersign_core::grant::Grant;
 use countersign_core::ids::{ElicitationId, ExecutionId, LoginId};
 use countersign_core::time::Timestamp;
 use countersign_kernel::ports::{
-    Committed, ElicitationFilter, ElicitationRow, ExecutionFilter, ExecutionRow, Listing, LoginRow, Page,
-    SessionRow, SessionSummary, Standing, Store, StoreError, TokenRow, UserRow, Write,
+    Committed, ElicitationFilter, ElicitationRow, ExecutionFilter, ExecutionRow, JournalPart, Listing, LoginRow,
+    Page, SessionRow, SessionSummary, Standing, Store, StoreError, TokenRow, UserRow, Write,
 };
 use countersign_sdk::{PrincipalId, SessionId};
 
@@ -87,6 +87,16 @@ impl Store for SqliteStore {
                 .await
                 .map(Option::unwrap_or_default),
         }
+    }
+
+    async fn journal_part(
+        &self,
+        id: ExecutionId,
+        from: u64,
+        limit: usize,
+    ) -> Result<JournalPart, StoreError> {
+        self.writer.settle().await;
+        self.readers.list(move |db| read::journal_part(db, id, from, limit)).await
     }
 
     async fn execution(&self, id: ExecutionId) -> Result<Option<ExecutionRow>, StoreError> {
@@ -173,5 +183,9 @@ impl Store for SqliteStore {
     async fn audit(&self, after: u64, limit: usize) -> Result<Vec<AuditRecord>, StoreError> {
         self.writer.settle().await;
         self.readers.list(move |db| read::audit(db, after, limit)).await
+    }
+
+    fn check_writable(&self) -> Result<(), StoreError> {
+        self.writer.check()
     }
 }

@@ -95,6 +95,15 @@ impl Writer {
         sent
     }
 
+    /// An error from a write that failed until one succeeds. While nobody writes, the thread tries it by itself, with a real write.
+    pub(crate) fn check(&self) -> Result<(), StoreError> {
+        if self.shared.failing.load(Ordering::Acquire) {
+            return Err(StoreError::Unavailable(Box::new(StillFailing)));
+        }
+        let is_running = self.thread.as_ref().is_some_and(|thread| !thread.is_finished());
+        if is_running { Ok(()) } else { closed() }
+    }
+
     /// Waits until what was accepted without an answer is written, so that whoever reads finds it. Where the medium fails, they
     /// find what there is.
     pub(crate) async fn settle(&self) {
@@ -341,7 +350,9 @@ impl<'c> Thread<'c> {
 
     fn acknowledge(&self, batch: Vec<Command>, outcomes: Vec<Outcome>) {
         let written = outcomes.iter().filter(|outcome| outcome.is_ok()).count() as u64;
-        if self.shared.failing.swap(false, Ordering::AcqRel) {
+        // A transaction in which everything was refused wrote nothing, and shows nothing of the medium.
+        let is_proof = written > 0 || batch.is_empty();
+        if is_proof && self.shared.failing.swap(false, Ordering::AcqRel) {
             tracing::info!("the store writes again");
         }
         self.shared.commits.fetch_add(u64::from(written > 0), Ordering::Relaxed);

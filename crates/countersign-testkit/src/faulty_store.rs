@@ -6,6 +6,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
@@ -16,8 +17,8 @@ use countersign_core::grant::Grant;
 use countersign_core::ids::{ElicitationId, ExecutionId, LoginId};
 use countersign_core::time::Timestamp;
 use countersign_kernel::ports::{
-    Committed, ElicitationFilter, ElicitationRow, ExecutionFilter, ExecutionRow, Listing, LoginRow, Page,
-    SessionRow, SessionSummary, Standing, Store, StoreError, TokenRow, UserRow, Write,
+    Committed, ElicitationFilter, ElicitationRow, ExecutionFilter, ExecutionRow, JournalPart, Listing, LoginRow,
+    Page, SessionRow, SessionSummary, Standing, Store, StoreError, TokenRow, UserRow, Write,
 };
 use countersign_sdk::{PrincipalId, SessionId};
 use tokio::sync::watch;
@@ -65,10 +66,13 @@ impl std::error::Error for Planned {}
 pub struct Faults {
     plan: Arc<Mutex<Plan>>,
     crashed: Arc<watch::Sender<bool>>,
+    audit_reads: Arc<AtomicU64>,
+    standing_reads: Arc<AtomicU64>,
 }
 
 #[derive(Debug, Default)]
 struct Plan {
+    full: bool,
     commits: u64,
     at: BTreeMap<u64, Fault>,
     random: Option<(Chance, u64)>,
@@ -77,7 +81,12 @@ struct Plan {
 
 impl Default for Faults {
     fn default() -> Self {
-        Self { plan: Arc::default(), crashed: Arc::new(watch::Sender::new(false)) }
+        Self {
+            plan: Arc::default(),
+            crashed: Arc::new(watch::Sender::new(false)),
+            audit_reads: Arc::default(),
+            standing_reads: Arc::default(),
+        }
     }
 }
 
@@ -120,6 +129,26 @@ impl Faults {
         self.plan().commits
     }
 
+    /// How often the audit was read.
+    pub fn audit_reads(&self) -> u64 {
+        self.audit_reads.load(Ordering::Relaxed)
+    }
+
+    /// How often it was counted how much is unfinished.
+    pub fn standing_reads(&self) -> u64 {
+        self.standing_reads.load(Ordering::Relaxed)
+    }
+
+    /// The medium is full from now on: every commit is refused, and reads go on.
+    pub fn fill_disk(&self) {
+        self.plan().full = true;
+    }
+
+    /// There is room on the medium again.
+    pub fn free_disk(&self) {
+        self.plan().full = false;
+    }
+
     /// Kills the process now.
     pub fn crash(&self) {
         self.crashed.send_replace(true);
@@ -149,6 +178,9 @@ impl Faults {
         self.alive()?;
         let mut plan = self.plan();
         plan.commits += 1;
+        if plan.full {
+            return Ok(Some(Fault::Refuse));
+        }
         let nth = plan.commits;
         let planned = plan.at.remove(&nth);
         let random = plan.random.as_mut().and_then(|(chance, n)| {
@@ -234,6 +266,15 @@ impl<S: Store + ?Sized> Store for FaultyStore<S> {
         self.alive()?.journal(id).await
     }
 
+    async fn journal_part(
+        &self,
+        id: ExecutionId,
+        from: u64,
+        limit: usize,
+    ) -> Result<JournalPart, StoreError> {
+        self.alive()?.journal_part(id, from, limit).await
+    }
+
     async fn execution(&self, id: ExecutionId) -> Result<Option<ExecutionRow>, StoreError> {
         self.alive()?.execution(id).await
     }
@@ -275,6 +316,7 @@ impl<S: Store + ?Sized> Store for FaultyStore<S> {
     }
 
     async fn standing(&self) -> Result<Standing, StoreError> {
+        self.faults.standing_reads.fetch_add(1, Ordering::Relaxed);
         self.alive()?.standing().await
     }
 
@@ -307,6 +349,14 @@ impl<S: Store + ?Sized> Store for FaultyStore<S> {
     }
 
     async fn audit(&self, after: u64, limit: usize) -> Result<Vec<AuditRecord>, StoreError> {
+        self.faults.audit_reads.fetch_add(1, Ordering::Relaxed);
         self.alive()?.audit(after, limit).await
+    }
+
+    fn check_writable(&self) -> Result<(), StoreError> {
+        if self.faults.plan().full {
+            return planned();
+        }
+        self.alive()?.check_writable()
     }
 }

@@ -14,9 +14,9 @@ use countersign_core::grant::Grant;
 use countersign_core::ids::{ElicitationId, ExecutionId, LoginId, TokenId, UserId};
 use countersign_core::time::Timestamp;
 use countersign_kernel::ports::{
-    Committed, ElicitationFilter, ElicitationRow, ExecutionFilter, ExecutionRow, GrantWrite, JournalWrite,
-    Listing, LoginRow, LoginWrite, Page, Requirement, SessionRow, SessionSummary, Standing, Store,
-    StoreError, TokenRow, TokenWrite, UserMay, UserRow, UserWrite, Write,
+    ByteBudget, Committed, ElicitationFilter, ElicitationRow, ExecutionFilter, ExecutionRow, GrantWrite,
+    JournalPart, JournalWrite, Listing, LoginRow, LoginWrite, Page, Requirement, SessionRow, SessionSummary,
+    Standing, Store, StoreError, TokenRow, TokenWrite, UserMay, UserRow, UserWrite, Write,
 };
 use countersign_sdk::{PrincipalId, Role, SessionId};
 
@@ -86,6 +86,21 @@ impl Store for MemoryStore {
         Ok(self.state().executions.get(&id).map(|found| found.events.clone()).unwrap_or_default())
     }
 
+    async fn journal_part(
+        &self,
+        id: ExecutionId,
+        from: u64,
+        limit: usize,
+    ) -> Result<JournalPart, StoreError> {
+        let state = self.state();
+        let events = state.executions.get(&id).map_or(&[][..], |found| &found.events);
+        let (start, mut budget) = (usize::try_from(from).unwrap_or(usize::MAX), ByteBudget::of_a_part());
+        let part = events.iter().skip(start).take(limit).take_while(|event| budget.takes(bytes_of(event)));
+        let part: Vec<Event> = part.cloned().collect();
+        let next = from.saturating_add(part.len() as u64);
+        Ok(JournalPart { next: (next < events.len() as u64).then_some(next), events: part })
+    }
+
     async fn execution(&self, id: ExecutionId) -> Result<Option<ExecutionRow>, StoreError> {
         Ok(self.state().executions.get(&id).map(|found| found.row.clone()))
     }
@@ -133,7 +148,17 @@ impl Store for MemoryStore {
         };
         let rows = places.iter().filter(|place| after.is_none_or(|after| **place > after));
         let rows = rows.filter_map(|(_, id)| state.elicitations.get(id)).filter(wanted);
-        Ok(listing(rows, &page, |row| cursor('e', row.asked_at, row.elicitation.id)))
+        let name = |row: &ElicitationRow| cursor('e', row.asked_at, row.elicitation.id);
+        let (all, mut budget) = (listing(rows.clone(), &page, name), ByteBudget::of_a_part());
+        let bytes =
+            |row: &ElicitationRow| bytes_of(&row.elicitation) + row.decision.as_ref().map_or(0, bytes_of);
+        match all.items.iter().position(|row| !budget.takes(bytes(row))) {
+            Some(end) => {
+                let items = all.items[..end].to_vec();
+                Ok(Listing { next: items.last().map(name), items })
+            }
+            None => Ok(all),
+        }
     }
 
     async fn due(
@@ -208,7 +233,13 @@ impl Store for MemoryStore {
 
     async fn audit(&self, after: u64, limit: usize) -> Result<Vec<AuditRecord>, StoreError> {
         let skipped = usize::try_from(after).unwrap_or(usize::MAX);
-        Ok(self.state().audit.iter().skip(skipped).take(limit).cloned().collect())
+        let (state, mut budget) = (self.state(), ByteBudget::of_a_part());
+        let records = state.audit.iter().skip(skipped).take(limit);
+        Ok(records.take_while(|record| budget.takes(record.entry.len())).cloned().collect())
+    }
+
+    fn check_writable(&self) -> Result<(), StoreError> {
+        Ok(())
     }
 }
 
@@ -495,6 +526,11 @@ impl State {
 
 fn end(login: &mut LoginRow, at: Timestamp) {
     login.ended_at = login.ended_at.or(Some(at));
+}
+
+/// How long a value's stored form is.
+fn bytes_of(value: &impl serde::Serialize) -> usize {
+    serde_json::to_string(value).map_or(0, |text| text.len())
 }
 
 fn contradiction<T>(what: &str) -> Result<T, StoreError> {

@@ -16,7 +16,7 @@ pub use scripts::{
     Completion, Program, Request, ScriptEnd, ScriptFault, ScriptHost, Stripped, Turn, Vm, Wanted,
 };
 pub use store::{
-    Committed, ElicitationFilter, ElicitationRow, ExecutionFilter, ExecutionRow, GrantWrite, JournalWrite,
-    Listing, LoginRow, LoginWrite, Page, Requirement, SessionRow, SessionSummary, Standing, Store,
-    StoreError, TokenRow, TokenWrite, UserMay, UserRow, UserWrite, Write,
+    ByteBudget, Committed, ElicitationFilter, ElicitationRow, ExecutionFilter, ExecutionRow, GrantWrite,
+    JournalPart, JournalWrite, Listing, LoginRow, LoginWrite, MAX_LISTING_BYTES, Page, Requirement, SessionRow,
+    SessionSummary, Standing, Store, StoreError, TokenRow, TokenWrite, UserMay, UserRow, UserWrite, Write,
 };

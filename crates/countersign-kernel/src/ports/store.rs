@@ -29,6 +29,11 @@ pub trait Store: Send + Sync + 'static {
     /// A whole journal, in order; empty where there is no such execution.
     async fn journal(&self, id: ExecutionId) -> Result<Vec<Event>, StoreError>;
 
+    /// A journal from the event of this number on, counted from 0, for whoever shows it: at most `limit` events, and no more than
+    /// [`ByteBudget`] allows.
+    async fn journal_part(&self, id: ExecutionId, from: u64, limit: usize)
+    -> Result<JournalPart, StoreError>;
+
     /// One execution's row.
     async fn execution(&self, id: ExecutionId) -> Result<Option<ExecutionRow>, StoreError>;
 
@@ -45,7 +50,7 @@ pub trait Store: Send + Sync + 'static {
     /// One elicitation, open or decided.
     async fn elicitation(&self, id: ElicitationId) -> Result<Option<ElicitationRow>, StoreError>;
 
-    /// Elicitations, oldest first.
+    /// Elicitations, oldest first, in a page no more than [`ByteBudget`] allows.
     async fn elicitations(
         &self,
         filter: ElicitationFilter,
@@ -86,8 +91,13 @@ pub trait Store: Send + Sync + 'static {
     /// One login to the console, ended or not.
     async fn login(&self, id: LoginId) -> Result<Option<LoginRow>, StoreError>;
 
-    /// Audit records after a number, in order, at most `limit`.
+    /// Audit records after a number, in order: at most `limit`, and no more than [`ByteBudget`] allows. Only where there are none, there
+    /// are no more.
     async fn audit(&self, after: u64, limit: usize) -> Result<Vec<AuditRecord>, StoreError>;
+
+    /// Whether changes can be stored, as far as is known: an error from a write that failed until one succeeds, which the store
+    /// tries by itself. It costs nothing to ask.
+    fn check_writable(&self) -> Result<(), StoreError>;
 }
 
 /// One change. Everything in it happens together or not at all.
@@ -434,6 +444,44 @@ impl Page {
     pub fn first(limit: usize) -> Self {
         Self { cursor: None, limit }
     }
+}
+
+/// The most bytes of stored items that are read for one part of a list.
+pub const MAX_LISTING_BYTES: usize = 4 * 1024 * 1024;
+
+/// How much of a list is read at once: items up to [`MAX_LISTING_BYTES`], and at least one, so that whoever follows the parts gets to
+/// the end.
+#[derive(Debug, Clone)]
+pub struct ByteBudget {
+    left: usize,
+    is_untouched: bool,
+}
+
+impl ByteBudget {
+    /// What one part of a list may take.
+    pub fn of_a_part() -> Self {
+        Self { left: MAX_LISTING_BYTES, is_untouched: true }
+    }
+
+    /// Whether the next item, of this size, belongs to the part. Where it does not, the part ends before it.
+    pub fn takes(&mut self, bytes: usize) -> bool {
+        let fits = bytes <= self.left;
+        let is_taken = fits || self.is_untouched;
+        if is_taken {
+            self.left = self.left.saturating_sub(bytes);
+            self.is_untouched = false;
+        }
+        is_taken
+    }
+}
+
+/// A part of a journal.
+#[derive(Debug, Clone, PartialEq)]
+pub struct JournalPart {
+    /// The events, in order.
+    pub events: Vec<Event>,
+    /// The number of the event that follows; nothing at the end.
+    pub next: Option<u64>,
 }
 
 /// A part of a list, and where to go on.

@@ -8,8 +8,8 @@ use countersign_core::grant::Grant;
 use countersign_core::ids::{ElicitationId, ExecutionId, LoginId};
 use countersign_core::time::Timestamp;
 use countersign_kernel::ports::{
-    Committed, ElicitationFilter, ElicitationRow, ExecutionFilter, ExecutionRow, Listing, LoginRow, Page,
-    SessionRow, SessionSummary, Standing, Store, StoreError, TokenRow, UserRow, Write,
+    Committed, ElicitationFilter, ElicitationRow, ExecutionFilter, ExecutionRow, JournalPart, Listing, LoginRow,
+    Page, SessionRow, SessionSummary, Standing, Store, StoreError, TokenRow, UserRow, Write,
 };
 use countersign_sdk::{PrincipalId, SessionId};
 use countersign_testkit::memory_store::MemoryStore;
@@ -151,6 +151,19 @@ impl Store for HeldStore {
 
     async fn login(&self, id: LoginId) -> Result<Option<LoginRow>, StoreError> {
         self.inner.login(id).await
+    }
+
+    async fn journal_part(
+        &self,
+        id: ExecutionId,
+        from: u64,
+        limit: usize,
+    ) -> Result<JournalPart, StoreError> {
+        self.inner.journal_part(id, from, limit).await
+    }
+
+    fn check_writable(&self) -> Result<(), StoreError> {
+        self.inner.check_writable()
     }
 
     async fn audit(&self, after: u64, limit: usize) -> Result<Vec<AuditRecord>, StoreError> {

@@ -21,7 +21,7 @@ use countersign_kernel::Caller;
 
 pub(crate) use login::{COOKIE, COOKIE_LIFE, Invited, Logins, Pass};
 pub(crate) use pace::Pace;
-pub(crate) use place::Places;
+pub(crate) use place::{Places, is_loopback};
 pub(crate) use shares::{Share, Shares};
 pub use table::routes;
 
@@ -121,7 +121,7 @@ pub(crate) fn is_json(kind: &str) -> bool {
     kind.split(';').next().is_some_and(|kind| kind.trim().eq_ignore_ascii_case("application/json"))
 }
 
-async fn authenticate(
+pub(crate) async fn authenticate(
     shared: &Shared,
     headers: &HeaderMap,
     peer: Option<Peer>,

@@ -70,6 +70,15 @@ impl Places {
     }
 }
 
+/// Whether a host, with or without a port, is this machine's own name for itself.
+pub(crate) fn is_loopback(host: &str) -> bool {
+    let name = name_of(host).trim_start_matches('[').trim_end_matches(']').to_ascii_lowercase();
+    match name.parse::<IpAddr>() {
+        Ok(address) => address.is_loopback(),
+        Err(_) => name == "localhost" || name.ends_with(".localhost"),
+    }
+}
+
 fn reaches_loopback(listening: IpAddr) -> bool {
     listening.is_loopback() || listening.is_unspecified()
 }
@@ -148,6 +157,25 @@ mod tests {
         assert!(check("navigate", "document"));
         for (mode, dest) in [("no-cors", "image"), ("navigate", "iframe"), ("cors", "empty")] {
             assert!(!check(mode, dest), "{mode} {dest}");
+        }
+    }
+
+    #[test]
+    fn loopback_is_this_machine_and_no_name_that_looks_like_it() {
+        for ours in [
+            "127.0.0.1",
+            "127.0.0.1:7420",
+            "[::1]:7420",
+            "[::1]",
+            "Localhost:1",
+            "countersign.localhost:7420",
+        ] {
+            assert!(is_loopback(ours), "{ours}");
+        }
+        for other in
+            ["", "10.0.0.1", "0.0.0.0", "localhost.example.com", "127.0.0.1.example.com:80", "notlocalhost"]
+        {
+            assert!(!is_loopback(other), "{other}");
         }
     }
 

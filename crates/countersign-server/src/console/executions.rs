@@ -93,6 +93,9 @@ pub(super) fn more(path: &str, kept: &[(&str, Option<&str>)], cursor: Option<&st
     html! { @if cursor.is_some() { p { a.button rel="next" href=(query(path, &parameters)) { "More" } } } }
 }
 
+/// How much of a journal the page shows, in parts of 4 MiB: a browser has to lay it out.
+const JOURNAL_PARTS: usize = 4;
+
 /// One execution.
 pub(super) async fn one(
     State(shared): State<Arc<Shared>>,
@@ -101,7 +104,7 @@ pub(super) async fn one(
 ) -> Result<Response, Trouble> {
     let at = format!("/api/executions/{}", segment(&id));
     let result: wire::ExecutionResult = reader.get(&at).await?;
-    let journal: wire::List<Event> = reader.get(&format!("{at}/journal")).await?;
+    let journal = reader.journal(&id, JOURNAL_PARTS).await?;
     let called = journal.items.iter().filter_map(|event| match &event.body {
         EventBody::CallIssued(issued) => Some(issued.path.as_str()),
         EventBody::Asked(question) => Some(question.tool.as_str()),
@@ -121,7 +124,7 @@ pub(super) async fn one(
             }
             (doubts(&result, &schemas))
             (came_of(&result, &secrets))
-            section aria-labelledby="time" { h2 #time { "Over time" } (timeline::lanes(&journal.items, shared.gateway.now())) div.scroll tabindex="0" role="region" aria-label="Events" { (timeline::events(&journal.items, &secrets)) } }
+            section aria-labelledby="time" { h2 #time { "Over time" } (timeline::lanes(&journal.items, shared.gateway.now())) div.scroll tabindex="0" role="region" aria-label="Events" { (timeline::events(&journal.items, &secrets)) } @if journal.next_cursor.is_some() { p.faint { "The journal is longer than this page shows. Read the rest with " code { "countersign executions " (result.execution_id) } "." } } }
             (script(&journal.items, &result, &secrets))
             (logs(&result.logs, &secrets))
             @if is_open {

@@ -4,10 +4,11 @@ use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::{Html, IntoResponse, Response};
+use countersign_core::event::Event;
 use countersign_kernel::Caller;
 use maud::{DOCTYPE, Markup, html};
 
-use super::api::Api;
+use super::api::{Api, query, segment};
 use super::assets::{self, ICON, SCRIPT, STYLE};
 use super::text::text;
 use crate::refusal::Refusal;
@@ -65,6 +66,19 @@ impl Reader {
             Err(problem) if problem.status == 404 => Ok(None),
             Err(problem) => Err(Trouble(problem)),
         }
+    }
+
+    /// The journal of an execution, up to so many of its parts.
+    pub(super) async fn journal(&self, execution: &str, parts: usize) -> Result<wire::List<Event>, Trouble> {
+        let path = format!("/api/executions/{}/journal", segment(execution));
+        let mut journal: wire::List<Event> = self.get(&path).await?;
+        for _ in 1..parts {
+            let Some(cursor) = journal.next_cursor.take() else { break };
+            let part: wire::List<Event> = self.get(&query(&path, &[("cursor", Some(&cursor))])).await?;
+            journal.items.extend(part.items);
+            journal.next_cursor = part.next_cursor;
+        }
+        Ok(journal)
     }
 
     /// What a POST answers that changes nothing.

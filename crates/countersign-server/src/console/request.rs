@@ -39,8 +39,8 @@ pub(super) async fn page(reader: Reader, Named(id): Named<String>) -> Result<Res
             &[("sameAs", Some(&item.question.elicitation_id)), ("limit", Some(EARLIER))],
         ))
         .await?;
-    let journal: wire::List<Event> =
-        reader.get(&format!("/api/executions/{}/journal", segment(&item.question.execution_id))).await?;
+    // All of it: what the question is about may stand at its end.
+    let journal = reader.journal(&item.question.execution_id, usize::MAX).await?;
     let running = running(&journal.items, &item.question.elicitation_id);
     let runs: Option<wire::ToolDetail> = match &running {
         Some(call) => reader.find(&format!("/api/tools/{}", segment(call.path.as_str()))).await?,

@@ -198,7 +198,9 @@ impl Place {
             _ if count >= of_one => Some(Refusal::new(
                 429,
                 "too_many_connections",
-                format!("{of_one} connections of this principal are open, and it may not have more; close some"),
+                format!(
+                    "{of_one} connections of this principal are open, and it may not have more; close some"
+                ),
             )),
             OwnerKind::Program if state.programs >= programs => Some(no_place()),
             _ => None,
@@ -253,8 +255,11 @@ mod tests {
     fn a_connection_without_a_credential_gives_way_oldest_first_and_one_with_an_owner_never_does() {
         let connections = connections(3, 1, 9);
         let agent = Principal::agent("agent").unwrap();
-        let (owned, old, young) =
-            (connections.open(HERE).unwrap(), connections.open(HERE).unwrap(), connections.open(HERE).unwrap());
+        let (owned, old, young) = (
+            connections.open(HERE).unwrap(),
+            connections.open(HERE).unwrap(),
+            connections.open(HERE).unwrap(),
+        );
         owned.0.belongs_to(&agent).unwrap();
         let newest = connections.open(HERE).unwrap();
         assert!(is_cut(&old) && !is_cut(&owned) && !is_cut(&young) && !is_cut(&newest));

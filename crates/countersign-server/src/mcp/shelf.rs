@@ -7,6 +7,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use countersign_kernel::ports::ByteBudget;
 use countersign_kernel::{Catalog, CatalogTool};
 use countersign_sdk::ToolPath;
 use rmcp::model::{
@@ -18,6 +19,7 @@ use super::MountError;
 use super::companion::Companion;
 use super::options::Surface;
 use super::requests::Era;
+use crate::size::json_bytes;
 
 /// The most tools in one part of the list.
 const PAGE: usize = 500;
@@ -123,7 +125,9 @@ impl Shelf {
                 })?
             }
         };
-        let end = (start + PAGE).min(self.tools.len());
+        let mut budget = ByteBudget::of_a_part();
+        let fits = self.tools[start..].iter().take(PAGE).take_while(|tool| budget.takes(json_bytes(tool)));
+        let end = start + fits.count();
         let mut list = ListToolsResult::with_all_items(self.tools[start..end].to_vec());
         if era == Era::July2026 {
             list = list.with_ttl_ms(LIST_FRESH_MS).with_cache_scope(CacheScope::Private);

@@ -1,8 +1,13 @@
 //! What happens, as it happens: server-sent events.
 //!
-//! Promises: nothing is missed, and whoever's token is revoked is told nothing more. The stream is read off the audit, whose numbers are the events' ids, so that a client that
-//! comes back with `Last-Event-ID` goes on where it was, also after a restart of the server. What an event says of an
-//! execution or a question is how that stands by now, which may be later than the event.
+//! Promises: nothing is missed, and whoever's credential ends is told nothing more. The stream is read off the audit, whose numbers are
+//! the events' ids, so that a client that comes back with `Last-Event-ID` goes on where it was, also after a restart of the server. What
+//! an event says of an execution or a question is how that stands by now, which may be later than the event.
+//!
+//! A stream that keeps up is given what `feed.rs` read once for all of them; one that is behind reads the audit itself.
+
+mod feed;
+mod told;
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -10,29 +15,38 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Extension;
+use axum::body::{Body, Bytes};
 use axum::extract::State;
-use axum::http::HeaderMap;
-use axum::response::sse::{Event, KeepAlive, Sse};
-use countersign_core::audit::{AuditEntry, AuditRecord};
-use countersign_kernel::{Caller, GatewayError, GatewayEvent};
+use axum::http::{HeaderMap, HeaderValue, header};
+use axum::response::Response;
+use countersign_core::audit::AuditRecord;
+use countersign_kernel::{Caller, GatewayError};
 use countersign_sdk::PrincipalId;
-use futures_util::stream::{self, Stream};
+use futures_util::stream;
 use serde::Deserialize;
-use tokio::sync::{broadcast, watch};
+use tokio::sync::broadcast;
+use tokio::time::Instant;
 use utoipa::IntoParams;
+
+pub(crate) use feed::Feed;
+use feed::{Batch, News, Whole};
+use told::{Told, told};
 
 use super::body::Params;
 use super::own;
+use crate::access::Share;
 use crate::refusal::Refusal;
 use crate::shared::Shared;
-use crate::wire::{self, HappenedKind};
+use crate::wire;
 
 /// How many records are read at once.
 const BATCH: usize = 200;
-/// How long a record that nobody was woken for can go unnoticed: reads are recorded in passing.
-const LONGEST_NAP: Duration = Duration::from_secs(1);
+/// How often a stream on which nothing happens looks whether its reader's credential is still good.
+const RECHECK: Duration = Duration::from_secs(5);
 /// How often a client is shown that the stream is alive.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
+/// What it is shown: a comment, which clients skip.
+const SIGN_OF_LIFE: &[u8] = b":\n\n";
 
 /// What happens, as it happens
 ///
@@ -44,15 +58,17 @@ const KEEP_ALIVE: Duration = Duration::from_secs(15);
     responses(
         (status = 200, description = "A stream that does not end", body = wire::Happened, content_type = "text/event-stream"),
         (status = 400, description = "The id is none of ours", body = wire::Problem, content_type = "application/problem+json"),
+        (status = 429, description = "This principal has too many streams open", body = wire::Problem, content_type = "application/problem+json"),
     ))]
 pub(super) async fn stream(
     State(shared): State<Arc<Shared>>,
     Extension(caller): Extension<Caller>,
     Params(From { after, brief }): Params<From>,
     headers: HeaderMap,
-) -> Result<Sse<impl Stream<Item = Result<Event, Infallible>>>, Refusal> {
-    // Listening before looking: what is recorded in between wakes us.
-    let wake = shared.gateway.events();
+) -> Result<Response, Refusal> {
+    let share = shared.shares.stream(&caller)?;
+    // Listening before looking: what is recorded in between is heard of.
+    let feed = shared.feed.subscribe();
     let head = shared.gateway.standing().await?.recorded;
     let last = match headers.get("last-event-id") {
         None => after.map_or(head, |after| after.min(head)),
@@ -65,17 +81,31 @@ pub(super) async fn stream(
         }
     };
     // From here on the stream itself meets the record of a revocation; this asks after one that came before.
-    let identities = shared.gateway.identity_changes();
-    if !shared.gateway.still_counts(&caller).await? {
+    if let Some(token) = caller.token
+        && shared.gateway.holder(token).await?.is_none()
+    {
         return Err(Refusal::new(401, "unauthenticated", "this credential was revoked"));
     }
-    let scope = own::scope(&caller);
-    let reader = Reader { scope, caller, identities, shared, brief, last, ready: VecDeque::new(), wake };
+    let reader = Reader {
+        detail: if brief { Detail::Brief } else { Detail::Whole },
+        scope: own::scope(&caller),
+        caller,
+        shared,
+        last,
+        place: Place::Behind(VecDeque::new()),
+        feed,
+        told_at: Instant::now(),
+        _share: share,
+    };
     let events = stream::unfold(reader, |mut reader| async move {
-        let event = reader.next().await?;
-        Some((Ok(event), reader))
+        let bytes = reader.next().await?;
+        Some((Ok::<Bytes, Infallible>(bytes), reader))
     });
-    Ok(Sse::new(events).keep_alive(KeepAlive::new().interval(KEEP_ALIVE)))
+    let mut response = Response::new(Body::from_stream(events));
+    for (name, value) in [(header::CONTENT_TYPE, "text/event-stream"), (header::CACHE_CONTROL, "no-cache")] {
+        response.headers_mut().insert(name, HeaderValue::from_static(value));
+    }
+    Ok(response)
 }
 
 /// Where a stream begins.
@@ -90,122 +120,151 @@ pub(super) struct From {
     brief: bool,
 }
 
+/// Whether what a stream's reader showed is still good. Asked before everything that is told, and at least every [`RECHECK`].
+fn is_still_good(shared: &Shared, caller: &Caller) -> bool {
+    caller.token.is_none_or(|token| !shared.feed.is_revoked(token))
+}
+
+/// How much a client wants to read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Detail {
+    Whole,
+    Brief,
+}
+
+/// Where a stream takes its events from.
+enum Place {
+    /// The audit: these were read and not yet told; where there are none, the next are to be read.
+    Behind(VecDeque<AuditRecord>),
+    /// A batch of the feed, from this item on.
+    Batch(Arc<Batch>, usize),
+    /// It has told everything, and waits for the feed.
+    Live,
+}
+
 /// One client's place in the audit.
 struct Reader {
     shared: Arc<Shared>,
-    brief: bool,
+    caller: Caller,
+    detail: Detail,
     /// Only this requester's executions are told of, where it is given.
     scope: Option<PrincipalId>,
-    /// Whose stream it is. Once their credential counts no longer, the stream ends.
-    caller: Caller,
-    identities: watch::Receiver<u64>,
+    /// The last record that was told, or was not this client's business.
     last: u64,
-    ready: VecDeque<Event>,
-    wake: broadcast::Receiver<GatewayEvent>,
+    place: Place,
+    feed: broadcast::Receiver<Arc<Batch>>,
+    told_at: Instant,
+    _share: Share,
+}
+
+/// What a step came to.
+enum Step {
+    Tell(Bytes),
+    GoOn,
+    End,
 }
 
 impl Reader {
-    /// The next event; nothing where the stream ends and the client must come back.
-    async fn next(&mut self) -> Option<Event> {
+    /// The next part of the stream; nothing where it ends and the client must come back.
+    async fn next(&mut self) -> Option<Bytes> {
         loop {
-            if self.identities.has_changed().unwrap_or(true) {
-                self.identities.mark_unchanged();
-                if !self.shared.gateway.still_counts(&self.caller).await.unwrap_or(false) {
-                    return None;
+            let step = self.step().await.unwrap_or_else(|error| {
+                tracing::warn!(?error, "the event stream could not be read; its client must come back");
+                Step::End
+            });
+            if !is_still_good(&self.shared, &self.caller) {
+                return None;
+            }
+            match step {
+                Step::GoOn => {}
+                Step::End => return None,
+                Step::Tell(bytes) => {
+                    self.told_at = Instant::now();
+                    return Some(bytes);
                 }
             }
-            if let Some(event) = self.ready.pop_front() {
-                return Some(event);
-            }
-            match self.read().await {
-                Ok(0) => self.nap().await?,
-                Ok(_) => {}
-                Err(error) => {
-                    tracing::warn!(?error, "the event stream could not be read; its client must come back");
-                    return None;
+        }
+    }
+
+    async fn step(&mut self) -> Result<Step, GatewayError> {
+        match &mut self.place {
+            Place::Live => Ok(self.listen().await),
+            Place::Batch(batch, n) => {
+                let (batch, at) = (Arc::clone(batch), *n);
+                let Some(item) = batch.items.get(at) else {
+                    self.last = self.last.max(batch.last);
+                    self.place = Place::Live;
+                    return Ok(Step::GoOn);
+                };
+                self.place = Place::Batch(Arc::clone(&batch), at + 1);
+                if item.seq <= self.last {
+                    return Ok(Step::GoOn);
                 }
+                self.last = item.seq;
+                self.tell(&item.news).await
+            }
+            Place::Behind(records) => {
+                if let Some(record) = records.pop_front() {
+                    self.last = record.seq;
+                    let news = told(&self.shared, &record).await?;
+                    return Ok(self.tell_alone(news));
+                }
+                let records = self.shared.gateway.audit(self.last, BATCH).await?;
+                self.place = if records.is_empty() { Place::Live } else { Place::Behind(records.into()) };
+                Ok(Step::GoOn)
             }
         }
     }
 
-    async fn nap(&mut self) -> Option<()> {
-        tokio::select! {
-            () = self.shared.stop.cancelled() => None,
-            () = tokio::time::sleep(LONGEST_NAP) => Some(()),
-            _ = self.identities.changed() => {
-                // Looked at before anything more is told.
-                self.identities.mark_changed();
-                Some(())
+    /// Waits for the feed.
+    async fn listen(&mut self) -> Step {
+        let heard = tokio::select! {
+            () = self.shared.stop.cancelled() => return Step::End,
+            heard = tokio::time::timeout(RECHECK, self.feed.recv()) => heard,
+        };
+        self.place = match heard {
+            Err(_) if self.told_at.elapsed() >= KEEP_ALIVE => {
+                return Step::Tell(Bytes::from_static(SIGN_OF_LIFE));
             }
-            // Whatever it says, the audit says it better; also where we fell behind.
-            _ = self.wake.recv() => Some(()),
-        }
-    }
-
-    async fn read(&mut self) -> Result<usize, GatewayError> {
-        let records = self.shared.gateway.audit(self.last, BATCH).await?;
-        for record in &records {
-            let Ok(entry) = record.parse() else {
-                tracing::error!(seq = record.seq, "an audit record cannot be read");
-                self.last = record.seq;
-                continue;
-            };
-            let events = self.told_by(record, &entry).await?;
-            self.last = record.seq;
-            self.ready.extend(events);
-        }
-        Ok(records.len())
-    }
-
-    /// The events that one record makes. Only the last of them carries the id: a client that was cut off in between reads
-    /// them all again.
-    async fn told_by(&self, record: &AuditRecord, entry: &AuditEntry) -> Result<Vec<Event>, GatewayError> {
-        let kinds = kinds(entry);
-        let Some(happened) = (if kinds.is_empty() { None } else { self.happened(entry).await? }) else {
-            return Ok(Vec::new());
+            Err(_) => Place::Live,
+            Ok(Ok(batch)) if batch.after <= self.last => Place::Batch(batch, 0),
+            // Something is missing before it; the audit has it.
+            Ok(Ok(_) | Err(broadcast::error::RecvError::Lagged(_))) => Place::Behind(VecDeque::new()),
+            Ok(Err(broadcast::error::RecvError::Closed)) => return Step::End,
         };
-        let events = kinds.iter().enumerate().filter_map(|(i, kind)| {
-            let event = Event::default().event(kind.name()).json_data(&happened).ok()?;
-            Some(if i + 1 == kinds.len() { event.id(record.seq.to_string()) } else { event })
-        });
-        Ok(events.collect())
+        Step::GoOn
     }
 
-    /// What an event says; nothing where it is not this client's business.
-    async fn happened(&self, entry: &AuditEntry) -> Result<Option<wire::Happened>, GatewayError> {
-        let Some(execution) = entry.execution else { return Ok(None) };
-        let Some(row) = self.shared.gateway.execution(execution).await? else { return Ok(None) };
-        if self.scope.as_ref().is_some_and(|own| *own != row.requester) {
-            return Ok(None);
-        }
-        let elicitation = match entry.elicitation {
-            Some(id) => self.shared.gateway.elicitation(id).await?,
-            None => None,
+    /// What this client is told of shared news.
+    async fn tell(&self, news: &News) -> Result<Step, GatewayError> {
+        let (requester, brief, whole) = match news {
+            News::Revoked(token) if self.caller.token == Some(*token) => return Ok(Step::End),
+            News::Revoked(_) => return Ok(Step::GoOn),
+            News::Happened { requester, brief, whole } => (requester, brief, whole),
         };
-        let mut elicitation = elicitation.map(|row| wire::Elicitation::of(&row, &self.shared.links));
-        super::elicitation::named(&self.shared, elicitation.as_mut_slice()).await?;
-        let elicitation = elicitation.map(|whole| if self.brief { whole.in_brief() } else { whole });
-        Ok(Some(wire::Happened {
-            execution_id: execution.to_string(),
-            at: entry.at.to_string(),
-            status: row.status.into(),
-            call: entry.call.map(|call| call.0),
-            elicitation,
-            elicitation_id: entry.elicitation.map(|id| id.to_string()),
-        }))
-    }
-}
-
-/// Which events a record makes. Every record of an execution that moves it says where it stands now.
-fn kinds(entry: &AuditEntry) -> &'static [HappenedKind] {
-    match entry.what.as_str() {
-        "Asked" => &[HappenedKind::ElicitationPending, HappenedKind::ExecutionStatus],
-        "Decided" => &[HappenedKind::ElicitationDecided, HappenedKind::ExecutionStatus],
-        "CallStarted" => &[HappenedKind::CallStarted],
-        "CallSettled" => &[HappenedKind::CallSettled],
-        "Started" | "Finished" | "Cancelled" | "FoundInDoubt" | "DoubtSettled" | "ScriptWaits" => {
-            &[HappenedKind::ExecutionStatus]
+        if !self.concerns(requester) {
+            return Ok(Step::GoOn);
         }
-        _ => &[],
+        match (self.detail, whole) {
+            (Detail::Brief, _) => Ok(Step::Tell(brief.clone())),
+            (Detail::Whole, Whole::Text(whole)) => Ok(Step::Tell(whole.clone())),
+            (Detail::Whole, Whole::Large(record)) => Ok(self.tell_alone(told(&self.shared, record).await?)),
+        }
+    }
+
+    /// What this client is told of what was rendered for it alone.
+    fn tell_alone(&self, told: Told) -> Step {
+        match told {
+            Told::Revoked(token) if self.caller.token == Some(token) => Step::End,
+            Told::Happened { requester, whole, brief } if self.concerns(&requester) => match self.detail {
+                Detail::Whole => Step::Tell(whole),
+                Detail::Brief => Step::Tell(brief),
+            },
+            _ => Step::GoOn,
+        }
+    }
+
+    fn concerns(&self, requester: &PrincipalId) -> bool {
+        self.scope.as_ref().is_none_or(|own| own == requester)
     }
 }

@@ -20,7 +20,7 @@ use utoipa::IntoParams;
 
 use super::body::{Body, Named, Params};
 use super::own;
-use super::pages::Part;
+use super::pages::{MAX_LIMIT, Part};
 use crate::access::Credential;
 use crate::refusal::Refusal;
 use crate::session::{OWN_SESSION, Through, own_session};
@@ -153,19 +153,38 @@ pub(super) async fn one(
     Ok(answer(&shared, &result.ok_or_else(|| Refusal::not_found("there is no such execution"))?))
 }
 
+/// Which part of a journal.
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub(super) struct JournalWanted {
+    /// `nextCursor` of the part before.
+    cursor: Option<String>,
+    /// How many events at most, 1 to 1,000; 1,000 where nothing is said.
+    limit: Option<usize>,
+}
+
 /// The timeline of an execution
-#[utoipa::path(get, operation_id = "getJournal", path = "/api/executions/{id}/journal", tag = "executions", params(("id" = String, Path, description = "`exec_…`")), responses(
-    (status = 200, description = "Every event, in order", body = wire::List<wire::JournalEvent>),
+///
+/// A part has at most 4 MiB of events.
+#[utoipa::path(get, operation_id = "getJournal", path = "/api/executions/{id}/journal", tag = "executions", params(("id" = String, Path, description = "`exec_…`"), JournalWanted), responses(
+    (status = 200, description = "The events, in order", body = wire::List<wire::JournalEvent>),
+    (status = 400, description = "The cursor or the limit is not of the right form", body = wire::Problem, content_type = "application/problem+json"),
     (status = 404, description = "There is no such execution of yours", body = wire::Problem, content_type = "application/problem+json"),
 ))]
 pub(super) async fn journal(
     State(shared): State<Arc<Shared>>,
     Extension(caller): Extension<Caller>,
     Named(id): Named<String>,
+    Params(wanted): Params<JournalWanted>,
 ) -> Result<Json<wire::List<Value>>, Refusal> {
+    let limit = Part { cursor: None, limit: wanted.limit.or(Some(MAX_LIMIT)) }.limit()?;
+    let bad_cursor = |_| Refusal::bad_request("bad_cursor", "the cursor is not from an earlier page");
+    let from =
+        wanted.cursor.map(|cursor| cursor.parse::<u64>()).transpose().map_err(bad_cursor)?.unwrap_or(0);
     let id = own::execution(&shared, &caller, &id).await?.id;
-    let events = shared.gateway.journal(id).await?;
-    Ok(Json(wire::List::whole(events.iter().map(|event| json!(event)).collect())))
+    let part = shared.gateway.journal_part(id, from, limit).await?;
+    let items = part.events.iter().map(|event| json!(event)).collect();
+    Ok(Json(wire::List { items, next_cursor: part.next.map(|next| next.to_string()) }))
 }
 
 /// Decide the only question an execution waits for, and continue

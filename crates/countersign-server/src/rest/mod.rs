@@ -24,6 +24,7 @@ use axum::routing::get;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
+pub(crate) use events::Feed;
 pub(crate) use identity::login_link;
 pub use openapi::openapi;
 

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use axum::extract::State;
 use axum::{Extension, Json};
+use countersign_kernel::ports::ByteBudget;
 use countersign_kernel::{CallError, Caller, Catalog, declarations as typescript};
 use countersign_sdk::{SessionId, ToolPath};
 use serde::Deserialize;
@@ -15,6 +16,7 @@ use super::pages::{MAX_LIMIT, Part};
 use crate::refusal::Refusal;
 use crate::session::{Through, own_session_id};
 use crate::shared::Shared;
+use crate::size::json_bytes;
 use crate::wire;
 
 /// Which tools.
@@ -31,7 +33,7 @@ pub(super) struct Wanted {
 
 /// List or search the tools
 ///
-/// With a query, the best so many, best first; else by path, in parts.
+/// With a query, the best so many, best first; else by path, in parts. A part has at most 4 MiB of tools.
 #[utoipa::path(get, operation_id = "listTools", path = "/api/tools", tag = "tools", params(Wanted), responses(
     (status = 200, description = "The tools", body = wire::List<wire::ToolDetail>),
     (status = 400, description = "The cursor or the limit is not of the right form", body = wire::Problem, content_type = "application/problem+json"),
@@ -49,7 +51,8 @@ pub(super) async fn list(
         let detail = "a search has no parts; ask for more with `limit`, or leave out `query`";
         return Err(Refusal::bad_request("bad_cursor", detail));
     }
-    let items = catalog.search(&query, limit).iter().map(|hit| (&*hit.tool).into()).collect();
+    let hits = catalog.search(&query, limit);
+    let (items, _) = fitting(hits.iter().map(|hit| (&*hit.tool).into()), limit);
     Ok(Json(wire::List::whole(items)))
 }
 
@@ -63,14 +66,32 @@ fn by_path(
         .map(ToolPath::parse)
         .transpose()
         .map_err(|_| Refusal::bad_request("bad_cursor", "the cursor is not from an earlier page"))?;
-    let mut rest: Box<dyn Iterator<Item = _>> = match &read {
+    let rest: Box<dyn Iterator<Item = _>> = match &read {
         Some(path) => Box::new(catalog.after(path)),
         None => Box::new(catalog.iter()),
     };
-    let items: Vec<wire::ToolDetail> = rest.by_ref().take(limit).map(|tool| (&**tool).into()).collect();
-    let more = rest.next().is_some();
-    let next_cursor = items.last().filter(|_| more).map(|last| last.path.clone());
+    let (items, rest) = fitting(rest.map(|tool| (&**tool).into()), limit);
+    let next_cursor = items.last().filter(|_| rest == Rest::More).map(|last| last.path.clone());
     Ok(wire::List { items, next_cursor })
+}
+
+/// Whether a part of a list is the last.
+#[derive(PartialEq, Eq)]
+enum Rest {
+    More,
+    Nothing,
+}
+
+/// The tools that fit into a part: so many, and no more bytes than a part may have.
+fn fitting(tools: impl Iterator<Item = wire::ToolDetail>, limit: usize) -> (Vec<wire::ToolDetail>, Rest) {
+    let (mut items, mut budget) = (Vec::new(), ByteBudget::of_a_part());
+    for tool in tools {
+        if items.len() == limit || !budget.takes(json_bytes(&tool)) {
+            return (items, Rest::More);
+        }
+        items.push(tool);
+    }
+    (items, Rest::Nothing)
 }
 
 /// One tool, with its schemas
@@ -158,4 +179,33 @@ fn missing(shared: &Shared, path: String) -> Refusal {
     let near = catalog.near(&path);
     CallError::ToolNotFound { path: path.chars().take(countersign_sdk::MAX_PATH_BYTES).collect(), near }
         .into()
+}
+
+#[cfg(test)]
+mod tests {
+    use countersign_kernel::ports::MAX_LISTING_BYTES;
+
+    use super::*;
+
+    fn tool(n: usize, bytes: usize) -> wire::ToolDetail {
+        let described = json!({
+            "path": format!("a.t{n}"), "name": "T", "description": "x".repeat(bytes), "source": "a", "fingerprint": "f",
+            "effects": { "readOnly": false, "destructive": false, "idempotent": false, "openWorld": false },
+            "inputSchema": {}, "outputSchema": {}, "serviceAccountAllowed": false,
+        });
+        serde_json::from_value(described).unwrap()
+    }
+
+    #[test]
+    fn a_part_of_the_catalog_ends_at_its_number_or_its_bytes_and_has_one_tool_at_least() {
+        let of = |count: usize, bytes: usize, limit: usize| {
+            let (items, rest) = fitting((0..count).map(|n| tool(n, bytes)), limit);
+            (items.len(), rest == Rest::More)
+        };
+        assert_eq!(of(3, 10, 3), (3, false));
+        assert_eq!(of(4, 10, 3), (3, true));
+        assert_eq!(of(9, MAX_LISTING_BYTES / 4, 100), (3, true), "each is a little more than a quarter");
+        assert_eq!(of(2, MAX_LISTING_BYTES * 2, 100), (1, true));
+        assert_eq!(of(0, 0, 100), (0, false));
+    }
 }

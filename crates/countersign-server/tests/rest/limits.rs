@@ -10,11 +10,16 @@ use crate::house::{House, PATIENCE, Who, until};
 #[tokio::test]
 async fn one_connection_too_many_is_told_so_and_a_place_that_is_left_is_free_again() {
     let house = House::with(|options| options.limits.connections = 2).await;
-    let (mut first, second) = (house.connect().await, house.connect().await);
+    let (mut first, mut second) = (house.connect().await, house.connect().await);
     let host = house.server.address();
-    // Both are taken once one of them is answered: connections are taken in order.
-    first.write_all(format!("GET /healthz HTTP/1.1\r\nhost: {host}\r\n\r\n").as_bytes()).await.unwrap();
-    first.read_exact(&mut [0; 15]).await.unwrap();
+    // Both belong to somebody, and do not give way.
+    for stream in [&mut first, &mut second] {
+        let secret = house.secret(Who::Approver).unwrap();
+        let head =
+            format!("GET /api/whoami HTTP/1.1\r\nhost: {host}\r\nauthorization: Bearer {secret}\r\n\r\n");
+        stream.write_all(head.as_bytes()).await.unwrap();
+        stream.read_exact(&mut [0; 15]).await.unwrap();
+    }
     let (status, text) = house.raw("").await;
     assert_eq!(status, 503, "{text}");
     assert!(text.contains("\"code\":\"too_many_connections\"") && text.contains("retry-after: 1"), "{text}");
@@ -78,7 +83,6 @@ async fn a_head_past_its_bounds_is_refused() {
     let house = House::open().await;
     let many: String = (0..70).map(|n| format!("x-{n}: y\r\n")).collect();
     assert_eq!(house.raw_as(Who::Agent, "GET /api/whoami", &many, "").await.0, 431);
-    // The buffer may grow to twice its bound while it is being filled.
     let large = format!("x-large: {}\r\n", "y".repeat(200 * 1024));
     assert_eq!(house.raw_as(Who::Agent, "GET /api/whoami", &large, "").await.0, 431);
     let (status, text) =
@@ -214,4 +218,9 @@ async fn the_bounds_have_defaults_that_are_stated() {
     assert_eq!(limits.wait, Duration::from_secs(600));
     assert_eq!(limits.drain, Duration::from_secs(10));
     assert_eq!(limits.sending, Duration::from_secs(60));
+    assert_eq!(limits.receiving, Duration::from_secs(30));
+    assert_eq!(limits.first_head, Duration::from_secs(5));
+    assert_eq!((limits.connections_for_people, limits.connections_per_principal), (512, 512));
+    assert_eq!(limits.unproven_connections_per_address, 1_024);
+    assert_eq!((limits.requests_at_once, limits.streams_per_principal), (256, 64));
 }

@@ -162,3 +162,43 @@ async fn whoever_may_not_decide_is_listed_their_own_and_nothing_else() {
     let theirs_by_id = format!("/api/elicitation?executionId={theirs}");
     assert_eq!(house.get(Who::Agent, &theirs_by_id).await.with(200)["items"], json!([]));
 }
+
+#[tokio::test]
+async fn a_part_of_large_questions_has_at_most_4_mib_and_a_walk_meets_every_one_once() {
+    const EACH: usize = 900_000;
+    let house = House::open().await;
+    let mut asked = Vec::new();
+    for n in 0..10 {
+        let args = json!({ "style": "method", "args": { "n": n, "what": "x".repeat(EACH) } });
+        asked.push(json!(house.asks("lab.elicit", args).await.elicitation).to_string());
+    }
+    let list = "/api/elicitation?status=pending&limit=1000";
+    let part = house.get(Who::Approver, list).await;
+    assert!(part.text.len() < 5 * 1024 * 1024, "{} bytes", part.text.len());
+    assert_eq!(part.with(200)["items"].as_array().unwrap().len(), 4);
+    let found = walk(&house, list, "elicitationId", async |_| {}).await;
+    assert_eq!(found, asked);
+}
+
+#[tokio::test]
+async fn a_journal_is_read_in_parts_and_a_foreign_cursor_is_refused() {
+    let house = House::open().await;
+    let waiting = house.wants_to_destroy("a").await;
+    house.resolve(Who::Approver, &waiting.elicitation, true).await.with(200);
+    house.end_of(&waiting.execution).await;
+    let journal = format!("/api/executions/{}/journal", waiting.execution);
+    let whole = house.get(Who::Agent, &journal).await.with(200);
+    assert_eq!(whole["nextCursor"], json!(null));
+    let (mut found, mut cursor) = (Vec::new(), "0".to_owned());
+    loop {
+        let part = house.get(Who::Agent, &format!("{journal}?limit=2&cursor={cursor}")).await.with(200);
+        found.extend(part["items"].as_array().unwrap().iter().cloned());
+        let Some(next) = part["nextCursor"].as_str() else { break };
+        cursor = next.to_owned();
+    }
+    assert_eq!(json!(found), whole["items"]);
+    for bad in ["cursor=x", "cursor=-1", "cursor="] {
+        house.get(Who::Agent, &format!("{journal}?{bad}")).await.refused(400, "bad_cursor");
+    }
+    house.get(Who::Agent, &format!("{journal}?limit=0")).await.refused(400, "bad_request");
+}

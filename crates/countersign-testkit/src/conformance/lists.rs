@@ -4,10 +4,12 @@
 
 use std::sync::Arc;
 
+use countersign_core::canonical::Canonical;
 use countersign_core::execution::Status;
 use countersign_core::ids::{ElicitationId, ExecutionId};
 use countersign_kernel::ports::{
-    ElicitationFilter, ElicitationRow, ExecutionFilter, Listing, Page, Store, StoreError,
+    ElicitationFilter, ElicitationRow, ExecutionFilter, JournalPart, Listing, MAX_LISTING_BYTES, Page, Store,
+    StoreError,
 };
 
 use super::subject::Subject;
@@ -199,6 +201,65 @@ pub async fn a_foreign_cursor_is_refused(store: Arc<dyn Store>) {
         let refused = store.elicitations(elicitations.clone(), page).await;
         assert!(matches!(refused, Err(StoreError::BadCursor)), "{cursor:?}: {refused:?}");
     }
+}
+
+/// A question with so many bytes of arguments.
+fn large(subject: &Subject, asked_ms: u64, bytes: usize) -> ElicitationRow {
+    let mut row = subject.elicitation(asked_ms, 9_000);
+    row.elicitation.args = Canonical::of(&serde_json::json!({ "x": "y".repeat(bytes) })).unwrap();
+    row
+}
+
+/// A page holds no more than its bytes, nothing is skipped, and a page of small ones is as long as it may be.
+pub async fn a_page_of_large_elicitations_ends_at_its_bytes_and_the_next_goes_on(store: Arc<dyn Store>) {
+    const EACH: usize = 900_000;
+    const FIT: usize = MAX_LISTING_BYTES / EACH;
+    let subject = Subject::new();
+    let asked: Vec<ElicitationRow> = (0..10).map(|ms| large(&subject, ms, EACH)).collect();
+    store.commit(subject.ask(asked.clone())).await.unwrap();
+    for open_only in [true, false] {
+        let filter = ElicitationFilter { execution: Some(subject.id), open_only, ..Default::default() };
+        let page = store.elicitations(filter.clone(), Page::first(100)).await.unwrap();
+        assert_eq!(page.items.len(), FIT, "{open_only}");
+        let expected: Vec<ElicitationId> = asked.iter().map(|row| row.elicitation.id).collect();
+        assert_eq!(every_elicitation(&*store, &filter, 100).await, expected, "{open_only}");
+        assert_eq!(every_elicitation(&*store, &filter, 3).await, expected, "{open_only}");
+    }
+}
+
+/// So that whoever follows the parts gets to the end.
+pub async fn one_item_is_read_however_large_it_is(store: Arc<dyn Store>) {
+    let subject = Subject::new();
+    let mut row = subject.elicitation(0, 90);
+    row.elicitation.message = "m".repeat(MAX_LISTING_BYTES + 1);
+    let second = subject.elicitation(1, 90);
+    store.commit(subject.ask(vec![row, second.clone()])).await.unwrap();
+    let filter = ElicitationFilter { execution: Some(subject.id), ..Default::default() };
+    let page = store.elicitations(filter.clone(), Page::first(9)).await.unwrap();
+    assert_eq!(page.items.len(), 1);
+    let rest = store.elicitations(filter, Page { cursor: page.next, limit: 9 }).await.unwrap();
+    assert_eq!((rest.items, rest.next), (vec![second], None));
+}
+
+/// In parts it is the same journal.
+pub async fn a_journal_is_read_in_parts_that_end_at_their_number_or_their_bytes(store: Arc<dyn Store>) {
+    let subject = Subject::new();
+    let asked: Vec<ElicitationRow> = (0..9).map(|ms| large(&subject, ms, 900_000)).collect();
+    store.commit(subject.ask(asked)).await.unwrap();
+    let whole = store.journal(subject.id).await.unwrap();
+    for (limit, first) in [(3, 3), (100, 5)] {
+        let (mut events, mut from, mut parts) = (Vec::new(), Some(0), 0);
+        while let Some(number) = from {
+            let part = store.journal_part(subject.id, number, limit).await.unwrap();
+            assert!(parts > 0 || part.events.len() == first, "{limit}: {}", part.events.len());
+            events.extend(part.events);
+            (from, parts) = (part.next, parts + 1);
+        }
+        assert_eq!(events, whole, "{limit}");
+    }
+    let nothing = JournalPart { events: Vec::new(), next: None };
+    assert_eq!(store.journal_part(subject.id, 10, 9).await.unwrap(), nothing, "past its end");
+    assert_eq!(store.journal_part(Subject::new().id, 0, 9).await.unwrap(), nothing, "of nobody");
 }
 
 async fn every_execution(store: &dyn Store, filter: &ExecutionFilter, limit: usize) -> Vec<ExecutionId> {

@@ -10,7 +10,6 @@ use countersign_server::wire::{
     Pending, ResolveRequest, SettleRequest, Status, Token, ToolDetail, User, Whoami,
 };
 use reqwest::Method;
-use serde::Deserialize;
 
 use super::Client;
 use crate::exit::Problem;
@@ -43,12 +42,6 @@ impl Part {
         query.extend(self.cursor.clone().map(|cursor| ("cursor", cursor)));
         query
     }
-}
-
-/// A part of a journal.
-#[derive(Deserialize)]
-struct Journal {
-    items: Vec<Event>,
 }
 
 impl Client {
@@ -89,8 +82,16 @@ impl Client {
 
     /// The journal of an execution.
     pub(crate) async fn journal(&self, id: &str) -> Result<Vec<Event>, Problem> {
-        let request = self.request(Method::GET, &["api", "executions", id, "journal"], &[])?;
-        self.json::<Journal>(request).await.map(|journal| journal.items)
+        let (mut all, mut query) = (Vec::new(), Vec::new());
+        loop {
+            let request = self.request(Method::GET, &["api", "executions", id, "journal"], &query)?;
+            let part = self.json::<List<Event>>(request).await?;
+            all.extend(part.items);
+            match part.next_cursor {
+                Some(cursor) => query = vec![("cursor", cursor)],
+                None => return Ok(all),
+            }
+        }
     }
 
     /// Settles a call in doubt.
@@ -146,8 +147,17 @@ impl Client {
 
     /// Tools that have these words, all where there are none.
     pub(crate) async fn tools(&self, query: &str) -> Result<List<ToolDetail>, Problem> {
-        let query = if query.is_empty() { vec![] } else { vec![("query", query.to_owned())] };
-        self.json(self.request(Method::GET, &["api", "tools"], &query)?).await
+        let mut query = if query.is_empty() { vec![] } else { vec![("query", query.to_owned())] };
+        let mut all = Vec::new();
+        loop {
+            let part: List<ToolDetail> =
+                self.json(self.request(Method::GET, &["api", "tools"], &query)?).await?;
+            all.extend(part.items);
+            match part.next_cursor {
+                Some(cursor) => query = vec![("cursor", cursor)],
+                None => return Ok(List::whole(all)),
+            }
+        }
     }
 
     /// One tool.

@@ -1,0 +1,185 @@
+//! The one reader of the audit that all event streams share.
+//!
+//! Promise: what happens is read and rendered once, however many streams there are, and nothing is read while there are none. A batch
+//! says which record it follows, so that a stream which missed one knows, and reads the audit itself from where it was.
+
+use std::collections::HashSet;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use axum::body::Bytes;
+use countersign_core::audit::AuditRecord;
+use countersign_core::ids::TokenId;
+use countersign_kernel::{GatewayError, GatewayEvent};
+use countersign_sdk::PrincipalId;
+use tokio::sync::{Notify, broadcast};
+
+use super::BATCH;
+use super::told::{Told, told};
+use crate::shared::Shared;
+
+/// How long a record that nobody was woken for can go unnoticed: reads are recorded in passing.
+const LONGEST_NAP: Duration = Duration::from_secs(1);
+/// How long to wait for more after something happened: a call makes several records within moments, and each batch wakes every
+/// stream.
+const GATHER: Duration = Duration::from_millis(2);
+/// An event that is larger is not kept for everybody; each stream that wants it whole renders it.
+const MAX_SHARED_BYTES: usize = 64 * 1024;
+/// A batch that is larger is sent as it is.
+const BATCH_BYTES: usize = 256 * 1024;
+/// How many batches a slow stream may be behind before it reads the audit itself.
+const BATCHES: usize = 64;
+
+/// What all streams share.
+pub(crate) struct Feed {
+    batches: broadcast::Sender<Arc<Batch>>,
+    wanted: Notify,
+    /// Tokens that were seen revoked while somebody read.
+    revoked: Mutex<HashSet<TokenId>>,
+}
+
+/// What happened since the batch before.
+pub(super) struct Batch {
+    /// The last record of the batch before. Whoever has not read that far missed something.
+    pub(super) after: u64,
+    /// The last record that was looked at.
+    pub(super) last: u64,
+    /// What there is to tell, in order.
+    pub(super) items: Vec<Item>,
+}
+
+/// What one record tells.
+pub(super) struct Item {
+    pub(super) seq: u64,
+    pub(super) news: News,
+}
+
+/// The news, as far as they are shared.
+pub(super) enum News {
+    /// A token was revoked.
+    Revoked(TokenId),
+    /// Something happened to an execution.
+    Happened { requester: PrincipalId, brief: Bytes, whole: Whole },
+}
+
+/// All that is told of something.
+pub(super) enum Whole {
+    /// This.
+    Text(Bytes),
+    /// Too much to be kept for everybody. The record says what to render.
+    Large(AuditRecord),
+}
+
+impl Feed {
+    pub(crate) fn new() -> Self {
+        Self { batches: broadcast::Sender::new(BATCHES), wanted: Notify::new(), revoked: Mutex::default() }
+    }
+
+    /// Reads for as long as the server runs.
+    pub(crate) async fn run(shared: Arc<Shared>) {
+        let feed = &shared.feed;
+        let reading = async {
+            loop {
+                while feed.batches.receiver_count() == 0 {
+                    feed.wanted.notified().await;
+                }
+                if let Err(error) = feed.tail(&shared).await {
+                    tracing::warn!(?error, "the event streams cannot be read; trying again");
+                    tokio::time::sleep(LONGEST_NAP).await;
+                }
+            }
+        };
+        tokio::select! {
+            () = reading => {}
+            () = shared.stop.cancelled() => {}
+        }
+    }
+
+    /// What happens from now on.
+    pub(super) fn subscribe(&self) -> broadcast::Receiver<Arc<Batch>> {
+        let batches = self.batches.subscribe();
+        self.wanted.notify_one();
+        batches
+    }
+
+    /// Whether a token was revoked while somebody read.
+    pub(super) fn is_revoked(&self, token: TokenId) -> bool {
+        self.revoked.lock().unwrap_or_else(PoisonError::into_inner).contains(&token)
+    }
+
+    /// Reads until nobody listens any more.
+    async fn tail(&self, shared: &Shared) -> Result<(), GatewayError> {
+        // Listening before looking: what is recorded in between wakes us.
+        let mut wake = shared.gateway.events();
+        let mut last = shared.gateway.standing().await?.recorded;
+        let mut batch = Batch { after: last, last, items: Vec::new() };
+        // Streams that were opened before this know by it where the feed begins.
+        self.send(&mut batch);
+        while self.batches.receiver_count() > 0 {
+            let records = shared.gateway.audit(last, BATCH).await?;
+            if records.is_empty() {
+                nap(&mut wake).await;
+                continue;
+            }
+            let mut bytes = 0;
+            for record in records {
+                last = record.seq;
+                batch.last = last;
+                if let Some(news) = self.news(shared, record).await? {
+                    bytes += news.bytes();
+                    batch.items.push(Item { seq: last, news });
+                }
+                if bytes >= BATCH_BYTES {
+                    bytes = 0;
+                    self.send(&mut batch);
+                }
+            }
+            if !batch.items.is_empty() {
+                self.send(&mut batch);
+            }
+        }
+        Ok(())
+    }
+
+    async fn news(&self, shared: &Shared, record: AuditRecord) -> Result<Option<News>, GatewayError> {
+        Ok(match told(shared, &record).await? {
+            Told::Nothing => None,
+            Told::Revoked(token) => {
+                self.revoked.lock().unwrap_or_else(PoisonError::into_inner).insert(token);
+                Some(News::Revoked(token))
+            }
+            Told::Happened { requester, whole, brief } => {
+                let whole = match whole.len() {
+                    ..=MAX_SHARED_BYTES => Whole::Text(whole),
+                    _ => Whole::Large(record),
+                };
+                Some(News::Happened { requester, brief, whole })
+            }
+        })
+    }
+
+    /// Sends a batch; the next one follows it.
+    fn send(&self, batch: &mut Batch) {
+        let next = Batch { after: batch.last, last: batch.last, items: Vec::new() };
+        // Nobody listening is no failure: whoever comes reads from the audit.
+        let _ = self.batches.send(Arc::new(std::mem::replace(batch, next)));
+    }
+}
+
+impl News {
+    fn bytes(&self) -> usize {
+        match self {
+            Self::Revoked(_) => 0,
+            Self::Happened { brief, whole: Whole::Text(whole), .. } => brief.len() + whole.len(),
+            Self::Happened { brief, whole: Whole::Large(record), .. } => brief.len() + record.entry.len(),
+        }
+    }
+}
+
+async fn nap(wake: &mut broadcast::Receiver<GatewayEvent>) {
+    // Whatever an event says, the audit says it better; also where we fell behind.
+    if tokio::time::timeout(LONGEST_NAP, wake.recv()).await.is_ok() {
+        tokio::time::sleep(GATHER).await;
+        *wake = wake.resubscribe();
+    }
+}
