@@ -27,6 +27,10 @@ pub const MAX_STEPS_PER_CALL: usize = 1_000;
 pub const MAX_JOURNAL_EVENTS: u64 = 100_000;
 /// Room at the end of a journal that is kept for ending what has begun: no step and no question goes there.
 pub const RESERVED_EVENTS: u64 = 5_000;
+/// The most open questions of one requester, in all of its sessions.
+pub const MAX_PENDING_PER_REQUESTER: usize = 5_000;
+/// The most bytes that the open questions of one requester have together. A question of ordinary size has some hundred.
+pub const MAX_PENDING_BYTES_PER_REQUESTER: usize = 256 * 1024 * 1024;
 /// The most audit records that are looked at for one page of those that a filter lets through.
 pub const MAX_AUDIT_SCAN: u64 = 10_000;
 /// Integers beyond this are not exact in JSON's number type.

@@ -347,7 +347,12 @@ impl Kernel {
 
     pub(crate) fn room_to_ask(&self, state: &State) -> Vec<Requirement> {
         let bound = self.settings.max_pending_per_session;
-        vec![Requirement::PendingBelow { session: state.execution.session().clone(), bound }]
+        let of_requester = Requirement::RequesterPendingBelow {
+            requester: state.execution.requester().id.clone(),
+            open: self.settings.max_pending_per_requester,
+            bytes: self.settings.max_pending_bytes_per_requester,
+        };
+        vec![Requirement::PendingBelow { session: state.execution.session().clone(), bound }, of_requester]
     }
 
     /// How long an approval of a tool counts: the rule says, else the tool, else the settings.

@@ -32,7 +32,9 @@ impl GatewayError {
     pub fn code(&self) -> &'static str {
         match self {
             Self::Store(StoreError::Overloaded) => "overloaded",
-            Self::Store(StoreError::TooManyPending { .. }) => "too_many_pending",
+            Self::Store(StoreError::TooManyPending { .. } | StoreError::RequesterFull { .. }) => {
+                "too_many_pending"
+            }
             Self::Store(StoreError::BadCursor) => "bad_cursor",
             Self::Store(StoreError::TokenRevoked(_)) => "token_revoked",
             Self::Store(StoreError::UserInactive(_)) => "user_inactive",

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use countersign_core::bounds::{MAX_PENDING_BYTES_PER_REQUESTER, MAX_PENDING_PER_REQUESTER};
 use countersign_sdk::Remember;
 
 /// How the gateway behaves. The defaults are the safe ones.
@@ -17,6 +18,10 @@ pub struct Settings {
     pub park_after: Duration,
     /// The most open questions one session may have.
     pub max_pending_per_session: usize,
+    /// The most open questions one requester may have, in all of its sessions.
+    pub max_pending_per_requester: usize,
+    /// The most bytes that the open questions of one requester may have together.
+    pub max_pending_bytes_per_requester: usize,
     /// The most scripts in memory at once, sleeping ones among them; further ones are told to come back. Parked ones are free.
     pub max_live_scripts: usize,
     /// The most calls of one script that run at the same time; further ones wait their turn.
@@ -46,6 +51,8 @@ impl Default for Settings {
             remember_for: Duration::from_secs(12 * 60 * 60),
             park_after: Duration::from_secs(30),
             max_pending_per_session: 1_000,
+            max_pending_per_requester: MAX_PENDING_PER_REQUESTER,
+            max_pending_bytes_per_requester: MAX_PENDING_BYTES_PER_REQUESTER,
             max_live_scripts: 256,
             max_calls_at_once: 64,
             max_log_lines: 1_000,

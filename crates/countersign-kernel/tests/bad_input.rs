@@ -326,6 +326,37 @@ async fn a_session_has_at_most_so_many_open_questions() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_requester_has_at_most_so_many_open_questions_in_all_of_its_sessions() {
+    let world = World::new(1).set(|s| s.max_pending_per_requester = 3);
+    let gateway = world.start().await;
+    let ask = async || {
+        let session = gateway.open_session(&agent(), "test", None).await.unwrap();
+        gateway.call(CallRequest { session, ..request("lab.destroy_each", json!({ "what": "x" })) }).await
+    };
+    let mut waiting = Vec::new();
+    for _ in 0..3 {
+        waiting.push(ask().await.unwrap());
+    }
+    assert_eq!(ask().await.unwrap_err().code(), "too_many_pending");
+    assert_eq!(gateway.open().await.len(), 3, "the others are as they were");
+    gateway.ann_says(&waiting[0], Answer::Deny).await.unwrap();
+    assert!(ask().await.unwrap().paused().is_some());
+    assert_eq!(world.ledger.effects(), []);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_requesters_open_questions_have_at_most_so_many_bytes() {
+    let world = World::new(1).set(|s| s.max_pending_bytes_per_requester = 5_000);
+    let gateway = world.start().await;
+    let large = json!({ "what": "x".repeat(5_000) });
+    let waiting = gateway.ask("lab.destroy_each", large).await.unwrap();
+    let error = gateway.ask("lab.destroy_each", json!({ "what": "small" })).await.unwrap_err();
+    assert_eq!(error.code(), "too_many_pending");
+    gateway.ann_says(&waiting, Answer::Deny).await.unwrap();
+    assert!(gateway.ask("lab.destroy_each", json!({ "what": "small" })).await.unwrap().paused().is_some());
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_handlers_question_beyond_the_sessions_bound_fails_with_that_code() {
     let world = World::new(1).set(|s| s.max_pending_per_session = 1);
     let gateway = world.start().await;

@@ -121,7 +121,7 @@ impl From<GatewayError> for Refusal {
         let status = match &error {
             GatewayError::Store(StoreError::BadCursor) => 400,
             GatewayError::Store(store) if store.is_lost_authority() => 403,
-            GatewayError::Store(StoreError::TooManyPending { .. }) => 429,
+            GatewayError::Store(StoreError::TooManyPending { .. } | StoreError::RequesterFull { .. }) => 429,
             GatewayError::Store(_)
             | GatewayError::NoEntropy
             | GatewayError::Sandbox(_)
@@ -133,7 +133,10 @@ impl From<GatewayError> for Refusal {
         }
         let detail = match &error {
             GatewayError::Store(
-                store @ (StoreError::BadCursor | StoreError::TooManyPending { .. } | StoreError::Overloaded),
+                store @ (StoreError::BadCursor
+                | StoreError::TooManyPending { .. }
+                | StoreError::RequesterFull { .. }
+                | StoreError::Overloaded),
             ) => store.to_string(),
             other => other.to_string(),
         };

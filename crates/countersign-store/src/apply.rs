@@ -6,7 +6,7 @@
 //! transaction again, with savepoints.
 //!
 //! Where several things refuse a change, the first of these is answered: a token, user or login that no longer counts, a
-//! conflict, a taken key, too many pending, a grant that is gone.
+//! conflict, a taken key, too many pending in the session, too many of the requester, a grant that is gone.
 
 use countersign_core::audit::AuditRecord;
 use countersign_core::digest::Digest;
@@ -49,6 +49,14 @@ pub(crate) struct Place {
     no: i64,
     status: String,
     session: String,
+    requester: String,
+}
+
+/// Whether a new elicitation waits for somebody.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Waits {
+    Open,
+    Decided,
 }
 
 /// When a token `t` is good at a moment: neither revoked nor expired, and its user is not disabled.
@@ -94,7 +102,7 @@ macro_rules! statements {
 }
 
 statements! {
-    find_execution: "SELECT version, no, status, session FROM executions WHERE id = ?1",
+    find_execution: "SELECT version, no, status, session, requester FROM executions WHERE id = ?1",
     find_key: "SELECT id FROM executions WHERE requester = ?1 AND key = ?2",
     find_live_token: concat!("SELECT 1 FROM tokens t WHERE t.id = ?1 AND ", live_token!("?2")),
     find_active_user: "SELECT may_decide FROM users WHERE id = ?1 AND disabled_at IS NULL",
@@ -102,6 +110,7 @@ statements! {
         WHERE l.id = ?1 AND l.ended_at IS NULL AND l.expires_at > ?2 AND u.disabled_at IS NULL
         AND (l.token IS NULL OR EXISTS (SELECT 1 FROM tokens t WHERE t.id = l.token AND ", live_token!("?2"), "))"),
     find_pending: "SELECT open FROM pending WHERE session = ?1",
+    find_pending_of: "SELECT open, bytes FROM pending_of_requester WHERE requester = ?1",
     find_usable_grant: concat!("SELECT 1 FROM grants g WHERE g.id = ?1 AND ", usable_grant!("?2")),
     insert_execution: "INSERT INTO executions
         (id, version, kind, status, session, requester, tool, key, created_at, updated_at, sum, owner)
@@ -112,12 +121,14 @@ statements! {
     insert_event: "INSERT INTO journal (execution, seq, body, sum) VALUES (?1, ?2, ?3, ?4)",
     insert_elicitation: "INSERT INTO elicitations (id, execution, asked_at, expires_at, digest, body, sum, subject)
         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
-    find_elicitation: "SELECT no, asked_at FROM elicitations WHERE id = ?1 AND execution = ?2",
+    find_elicitation: "SELECT no, asked_at, octet_length(body) FROM elicitations WHERE id = ?1 AND execution = ?2",
     open_elicitation: "INSERT INTO open_elicitations (asked_at, id, no, expires_at) VALUES (?1, ?2, ?3, ?4)",
     close_elicitation: "DELETE FROM open_elicitations WHERE asked_at = ?1 AND id = ?2",
     insert_decision: "INSERT INTO decisions (elicitation, body, sum) VALUES (?1, ?2, ?3)",
     count_pending: "INSERT INTO pending (session, open) VALUES (?1, ?2)
         ON CONFLICT (session) DO UPDATE SET open = open + excluded.open",
+    count_pending_of: "INSERT INTO pending_of_requester (requester, open, bytes) VALUES (?1, ?2, ?3)
+        ON CONFLICT (requester) DO UPDATE SET open = open + excluded.open, bytes = bytes + excluded.bytes",
     give_grant: "INSERT INTO grants (id, session, token, expires_at, uses_left, body, sum, user)
         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
     use_grant: "UPDATE grants SET uses_left = uses_left - 1 WHERE id = ?1",
@@ -152,6 +163,14 @@ impl Statements<'_> {
             let open: Option<i64> = self.find_pending.query_row([session.as_str()], first).optional()?;
             if open.unwrap_or(0) >= integer(*bound) {
                 return refuse(StoreError::TooManyPending { bound: *bound });
+            }
+        }
+        for (requester, open_bound, bytes_bound) in &staged.requester_below {
+            let read = |row: &Row<'_>| Ok((row.get::<_, i64>(0)?, row.get::<_, i64>(1)?));
+            let found = self.find_pending_of.query_row([requester.as_str()], read).optional()?;
+            let (open, bytes) = found.unwrap_or((0, 0));
+            if open >= integer(*open_bound) || bytes >= integer(*bytes_bound) {
+                return refuse(StoreError::RequesterFull { open: *open_bound, bytes: *bytes_bound });
             }
         }
         for grant in &staged.grants {
@@ -225,7 +244,8 @@ impl Statements<'_> {
 
     fn check_journal(&mut self, journal: &StagedJournal) -> Result<Option<Place>, Fault> {
         let read = |row: &Row<'_>| {
-            let place = Place { no: row.get(1)?, status: row.get(2)?, session: row.get(3)? };
+            let place =
+                Place { no: row.get(1)?, status: row.get(2)?, session: row.get(3)?, requester: row.get(4)? };
             Ok((row.get::<_, i64>(0)?, place))
         };
         let found = self.find_execution.query_row([journal.execution], read).optional()?;
@@ -262,20 +282,28 @@ impl Statements<'_> {
         for (seq, Body { text, sum }) in (integer(journal.expected)..).zip(&journal.events) {
             self.insert_event.execute(params![no, seq, text, sum])?;
         }
-        let mut open = 0;
+        let (mut open, mut bytes) = (0, 0);
         for elicitation in &journal.opened {
-            open += self.insert_elicitation(no, elicitation)?;
+            if self.insert_elicitation(no, elicitation)? == Waits::Open {
+                open += 1;
+                bytes += integer(elicitation.body.text.len());
+            }
         }
         for (id, decision) in &journal.decided {
-            if !self.decide(no, id, decision)? {
+            let Some(freed) = self.decide(no, id, decision)? else {
                 let id = ElicitationId::of_blob(*id);
                 return refuse(StoreError::Corrupt(format!("{id} is not open in {}", journal.row.id)));
-            }
+            };
             open -= 1;
+            bytes -= freed;
         }
         if open != 0 {
             let session = place.map_or(journal.row.session.as_str(), |place| &place.session);
             self.count_pending.execute(params![session, open])?;
+        }
+        if open != 0 || bytes != 0 {
+            let requester = place.map_or(journal.row.requester.as_str(), |place| &place.requester);
+            self.count_pending_of.execute(params![requester, open, bytes])?;
         }
         Ok(())
     }
@@ -310,32 +338,31 @@ impl Statements<'_> {
         Ok(no)
     }
 
-    /// How many more are open.
-    fn insert_elicitation(&mut self, execution: i64, staged: &StagedElicitation) -> Result<i64, Fault> {
+    fn insert_elicitation(&mut self, execution: i64, staged: &StagedElicitation) -> Result<Waits, Fault> {
         let StagedElicitation { id, asked_at, expires_at, digest, subject, body, decision } = staged;
         let row = params![id, execution, asked_at, expires_at, digest, body.text, body.sum, subject];
         let no = self.insert_elicitation.insert(row)?;
         if let Some(decision) = decision {
             self.insert_decision.execute(params![no, decision.text, decision.sum])?;
-            return Ok(0);
+            return Ok(Waits::Decided);
         }
         self.open_elicitation.execute(params![asked_at, id, no, expires_at])?;
-        Ok(1)
+        Ok(Waits::Open)
     }
 
-    /// Whether it was open.
-    fn decide(&mut self, execution: i64, id: &Blob, decision: &Body) -> Result<bool, Fault> {
-        let read = |row: &Row<'_>| Ok((row.get::<_, i64>(0)?, row.get::<_, i64>(1)?));
-        let Some((no, asked_at)) =
+    /// How many bytes it has; nothing where it was not open.
+    fn decide(&mut self, execution: i64, id: &Blob, decision: &Body) -> Result<Option<i64>, Fault> {
+        let read = |row: &Row<'_>| Ok((row.get::<_, i64>(0)?, row.get::<_, i64>(1)?, row.get::<_, i64>(2)?));
+        let Some((no, asked_at, bytes)) =
             self.find_elicitation.query_row(params![id, execution], read).optional()?
         else {
-            return Ok(false);
+            return Ok(None);
         };
         if self.close_elicitation.execute(params![asked_at, id])? == 0 {
-            return Ok(false);
+            return Ok(None);
         }
         self.insert_decision.execute(params![no, decision.text, decision.sum])?;
-        Ok(true)
+        Ok(Some(bytes))
     }
 
     fn write_grant(&mut self, grant: &StagedGrant) -> Result<(), Fault> {

@@ -9,7 +9,8 @@ use rusqlite::{Connection, TransactionBehavior};
 pub(crate) const APPLICATION_ID: i32 = 0x4353_474e;
 
 /// In order; a database's `user_version` says how many of them it has seen.
-pub(crate) const MIGRATIONS: &[&str] = &[FIRST, SESSIONS_BY_AGE, EXECUTIONS_BY_SESSION, USERS];
+pub(crate) const MIGRATIONS: &[&str] =
+    &[FIRST, SESSIONS_BY_AGE, EXECUTIONS_BY_SESSION, USERS, PENDING_OF_REQUESTER];
 
 /// Why a database could not be brought to this version.
 #[derive(Debug)]
@@ -180,6 +181,18 @@ ALTER TABLE elicitations ADD COLUMN subject BLOB;
 CREATE INDEX elicitations_by_subject ON elicitations (subject) WHERE subject IS NOT NULL;
 ";
 
+/// How many elicitations of a requester are open, and how many bytes they have.
+const PENDING_OF_REQUESTER: &str = "
+CREATE TABLE pending_of_requester (
+    requester TEXT PRIMARY KEY,
+    open INTEGER NOT NULL,
+    bytes INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+INSERT INTO pending_of_requester
+    SELECT x.requester, count(*), sum(octet_length(e.body)) FROM open_elicitations o
+    JOIN elicitations e ON e.no = o.no JOIN executions x ON x.no = e.execution GROUP BY x.requester;
+";
+
 /// Brings a database to the version of this build.
 pub(crate) fn migrate(connection: &mut Connection) -> Result<(), MigrationError> {
     run(connection, MIGRATIONS)
@@ -253,6 +266,26 @@ mod tests {
         assert_eq!(version(&db), 1);
         let tables: i64 = db.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0)).unwrap();
         assert_eq!(tables, 1);
+    }
+
+    #[test]
+    fn what_waits_in_an_older_database_is_counted_for_its_requesters() {
+        let mut db = Connection::open_in_memory().unwrap();
+        run(&mut db, &MIGRATIONS[..3]).unwrap();
+        db.execute_batch(
+            "INSERT INTO executions VALUES (1, x'01', 1, 'call', 'w', 's', 'ann', NULL, NULL, 1, 1, 0),
+                 (2, x'02', 1, 'call', 'w', 's', 'bob', NULL, NULL, 1, 1, 0);
+             INSERT INTO elicitations VALUES (1, x'01', 1, 1, 9, x'00', 'häuser', 0), (2, x'02', 1, 2, 9, x'00', 'abc', 0),
+                 (3, x'03', 2, 3, 9, x'00', 'decided', 0);
+             INSERT INTO open_elicitations VALUES (1, x'01', 1, 9), (2, x'02', 2, 9);",
+        )
+        .unwrap();
+        migrate(&mut db).unwrap();
+        let read = |row: &rusqlite::Row<'_>| Ok((row.get(0)?, row.get(1)?, row.get(2)?));
+        let mut select = db.prepare("SELECT requester, open, bytes FROM pending_of_requester").unwrap();
+        let counted: Vec<(String, i64, i64)> =
+            select.query_map([], read).unwrap().map(Result::unwrap).collect();
+        assert_eq!(counted, [("ann".to_owned(), 2, 10)]);
     }
 
     #[test]

@@ -8,7 +8,7 @@ use countersign_kernel::ports::{
     ElicitationRow, ExecutionRow, GrantWrite, JournalWrite, LoginWrite, Requirement, SessionRow, StoreError,
     TokenRow, TokenWrite, UserMay, UserRow, UserWrite, Write,
 };
-use countersign_sdk::{Principal, Role, SessionId};
+use countersign_sdk::{Principal, PrincipalId, Role, SessionId};
 
 use crate::rows::{Blob, Body, Stored as _, execution_sum, millis, place};
 
@@ -19,6 +19,8 @@ pub(crate) struct Staged {
     pub(crate) users_who_may: Vec<(Blob, UserMay)>,
     pub(crate) live_logins: Vec<(Blob, i64)>,
     pub(crate) pending_below: Vec<(SessionId, usize)>,
+    /// Requesters, and how many open elicitations and bytes of them they must have fewer than.
+    pub(crate) requester_below: Vec<(PrincipalId, usize, usize)>,
     pub(crate) journal: Option<StagedJournal>,
     pub(crate) grants: Vec<StagedGrant>,
     pub(crate) session: Option<SessionRow>,
@@ -123,6 +125,7 @@ impl Staged {
             users_who_may: Vec::new(),
             live_logins: Vec::new(),
             pending_below: Vec::new(),
+            requester_below: Vec::new(),
             journal: journal.map(StagedJournal::of).transpose()?,
             grants: grants.into_iter().map(StagedGrant::of).collect::<Result<_, _>>()?,
             session,
@@ -137,6 +140,9 @@ impl Staged {
                 Requirement::User { id, may } => staged.users_who_may.push((id.blob(), may)),
                 Requirement::LoginLive { id, now } => staged.live_logins.push((id.blob(), millis(now))),
                 Requirement::PendingBelow { session, bound } => staged.pending_below.push((session, bound)),
+                Requirement::RequesterPendingBelow { requester, open, bytes } => {
+                    staged.requester_below.push((requester, open, bytes));
+                }
             }
         }
         Ok(staged)

@@ -81,6 +81,40 @@ fn is_unavailable(result: &Result<impl Sized, StoreError>) -> bool {
     matches!(result, Err(StoreError::Unavailable(_)))
 }
 
+/// Whether it comes to be so that the store can, or cannot, write.
+async fn comes_to_write(store: &SqliteStore) -> bool {
+    for _ in 0..200 {
+        if store.check_writable().is_ok() {
+            return true;
+        }
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    false
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_store_whose_disk_is_full_says_so_and_finds_out_by_itself_that_there_is_room_again() {
+    let Some(disk) = Disk::mount("8m") else { return };
+    let store = SqliteStore::open(&disk.data()).unwrap();
+    store.commit(large(&Subject::new())).await.unwrap();
+    store.check_writable().unwrap();
+    disk.fill();
+    while store.commit(large(&Subject::new())).await.is_ok() {}
+    let refused = store.check_writable();
+    assert!(is_unavailable(&refused), "{refused:?}");
+    // A change that is refused for what it says writes nothing, and shows nothing.
+    let gone = countersign_kernel::ports::GrantWrite::Use { id: Subject::new().grant().id, now: at(0) };
+    let refused = store.commit(Write { grants: vec![gone], ..Write::default() }).await;
+    assert!(
+        matches!(refused, Err(StoreError::GrantGone(_)) | Err(StoreError::Unavailable(_))),
+        "{refused:?}"
+    );
+    assert!(is_unavailable(&store.check_writable()));
+    disk.make_room();
+    assert!(comes_to_write(&store).await, "nobody wrote anything meanwhile");
+    store.commit(large(&Subject::new())).await.unwrap();
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_full_disk_acknowledges_nothing_keeps_everything_and_recovers() {
     let Some(disk) = Disk::mount("8m") else { return };

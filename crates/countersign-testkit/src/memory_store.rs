@@ -56,6 +56,8 @@ struct State {
     open: BTreeSet<(Timestamp, ElicitationId)>,
     expiring: BTreeSet<(Timestamp, ElicitationId)>,
     pending: HashMap<SessionId, usize>,
+    /// How many are open, and their bytes.
+    pending_of: HashMap<PrincipalId, (usize, usize)>,
     grants: Vec<Grant>,
     sessions: HashMap<SessionId, SessionRow>,
     users: Vec<UserRow>,
@@ -366,7 +368,16 @@ impl State {
             Requirement::PendingBelow { session, bound } if self.pending(session) >= *bound => Some(*bound),
             _ => None,
         });
-        full.map_or(Ok(()), |bound| Err(StoreError::TooManyPending { bound }))
+        full.map_or(Ok(()), |bound| Err(StoreError::TooManyPending { bound }))?;
+        for requirement in require {
+            if let Requirement::RequesterPendingBelow { requester, open, bytes } = requirement {
+                let (open_now, bytes_now) = self.pending_of.get(requester).copied().unwrap_or((0, 0));
+                if open_now >= *open || bytes_now >= *bytes {
+                    return Err(StoreError::RequesterFull { open: *open, bytes: *bytes });
+                }
+            }
+        }
+        Ok(())
     }
 
     fn pending(&self, session: &SessionId) -> usize {
@@ -492,6 +503,8 @@ impl State {
                 self.open.insert((asked.asked_at, id));
                 self.expiring.insert((asked.elicitation.expires_at, id));
                 *self.pending.entry(asked.session.clone()).or_default() += 1;
+                let (open, bytes) = self.pending_of.entry(asked.requester.clone()).or_default();
+                (*open, *bytes) = (*open + 1, *bytes + bytes_of(&asked.elicitation));
             }
             self.elicitations.insert(id, asked);
         }
@@ -501,6 +514,10 @@ impl State {
                 self.expiring.remove(&(asked.elicitation.expires_at, id));
                 if let Some(pending) = self.pending.get_mut(&asked.session) {
                     *pending = pending.saturating_sub(1);
+                }
+                if let Some((open, bytes)) = self.pending_of.get_mut(&asked.requester) {
+                    let freed = bytes_of(&asked.elicitation);
+                    (*open, *bytes) = (open.saturating_sub(1), bytes.saturating_sub(freed));
                 }
                 asked.decision = Some(decision);
             }

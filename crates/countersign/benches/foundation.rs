@@ -233,6 +233,8 @@ async fn parked_memory() -> Result<(), Failure> {
     let settings = Settings {
         park_after: Duration::from_millis(50),
         max_pending_per_session: usize::MAX,
+        max_pending_per_requester: usize::MAX,
+        max_pending_bytes_per_requester: usize::MAX,
         ..Settings::default()
     };
     let gateway = gateway_on(Arc::new(SqliteStore::open(folder.path())?), settings).await?;
@@ -263,6 +265,8 @@ async fn many_pending() -> Result<(), Failure> {
     let settings = Settings {
         park_after: Duration::from_millis(1),
         max_pending_per_session: usize::MAX,
+        max_pending_per_requester: usize::MAX,
+        max_pending_bytes_per_requester: usize::MAX,
         ..Settings::default()
     };
     {

@@ -43,7 +43,13 @@ fn children() -> Result<ChildHost, Failure> {
 }
 
 async fn gateway(store: Arc<dyn Store>, park_after: Duration) -> Result<Gateway, Failure> {
-    let settings = Settings { park_after, max_pending_per_session: usize::MAX, ..Settings::default() };
+    let settings = Settings {
+        park_after,
+        max_pending_per_session: usize::MAX,
+        max_pending_per_requester: usize::MAX,
+        max_pending_bytes_per_requester: usize::MAX,
+        ..Settings::default()
+    };
     let plugin = lab::plugin(&Ledger::default());
     let gateway = Gateway::on(store).plugin(plugin).settings(settings).scripts(children()?).start().await?;
     gateway.open_session(&agent(), "bench", Some(session())).await?;

@@ -168,6 +168,16 @@ pub enum Requirement {
         /// The bound.
         bound: usize,
     },
+    /// The requester has fewer open elicitations than this in all of its sessions, and fewer bytes of them; else
+    /// [`StoreError::RequesterFull`].
+    RequesterPendingBelow {
+        /// Whose executions ask.
+        requester: PrincipalId,
+        /// The bound on how many are open.
+        open: usize,
+        /// The bound on the bytes that they are stored in.
+        bytes: usize,
+    },
 }
 
 /// What a user is about to do.
@@ -527,6 +537,16 @@ pub enum StoreError {
     TooManyPending {
         /// The bound.
         bound: usize,
+    },
+    /// The requester has as many open elicitations, or as many bytes of them, as it may; nothing was changed.
+    #[error(
+        "this requester has as many open elicitations as it may ({open}, or {bytes} bytes); some must be decided first"
+    )]
+    RequesterFull {
+        /// The bound on how many are open.
+        open: usize,
+        /// The bound on their bytes.
+        bytes: usize,
     },
     /// The cursor is not one of ours.
     #[error("the cursor is not from an earlier page")]

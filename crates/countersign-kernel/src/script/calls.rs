@@ -78,9 +78,7 @@ impl Conductor {
 
     async fn judge(&mut self, state: &mut State, no: CallNo) -> Result<(), GatewayError> {
         match self.kernel.judge(state, no).await {
-            Err(GatewayError::Store(refusal))
-                if refusal.is_lost_authority() || matches!(refusal, StoreError::TooManyPending { .. }) =>
-            {
+            Err(GatewayError::Store(refusal)) if may_go_on_after(&refusal) => {
                 let journal = self.kernel.store.journal(self.live.id).await?;
                 state.reload(&journal)?;
                 let failure = match &refusal {
@@ -88,6 +86,9 @@ impl Conductor {
                         "too_many_pending",
                         "The session has as many open questions as it may; nobody was asked.",
                     ),
+                    StoreError::RequesterFull { .. } => {
+                        Failure::new("too_many_pending", format!("Nobody was asked: {refusal}."))
+                    }
                     lost => lost_authority(lost),
                 };
                 if state.execution.call(no).is_some_and(|call| *call.phase() == Phase::Issued) {
@@ -217,4 +218,11 @@ pub(super) fn may_have_acted(state: &State, no: CallNo) -> bool {
 /// Whether a crash must find the outcome recorded: the call may have changed something, or a person was asked.
 fn must_not_be_lost(call: &Call) -> bool {
     call.effects.destructive || call.run().is_some_and(|run| !run.asks.is_empty() || !run.steps.is_empty())
+}
+
+/// Whether a script goes on after the store refused to let one of its calls ask or start: that call fails, and it may catch
+/// the failure.
+fn may_go_on_after(refusal: &StoreError) -> bool {
+    refusal.is_lost_authority()
+        || matches!(refusal, StoreError::TooManyPending { .. } | StoreError::RequesterFull { .. })
 }

@@ -45,6 +45,8 @@ const BATCH: usize = 200;
 const RECHECK: Duration = Duration::from_secs(5);
 /// How often a client is shown that the stream is alive.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
+/// Events of a batch are sent together up to about this size.
+const PART_BYTES: usize = 64 * 1024;
 /// What it is shown: a comment, which clients skip.
 const SIGN_OF_LIFE: &[u8] = b":\n\n";
 
@@ -191,17 +193,7 @@ impl Reader {
             Place::Live => Ok(self.listen().await),
             Place::Batch(batch, n) => {
                 let (batch, at) = (Arc::clone(batch), *n);
-                let Some(item) = batch.items.get(at) else {
-                    self.last = self.last.max(batch.last);
-                    self.place = Place::Live;
-                    return Ok(Step::GoOn);
-                };
-                self.place = Place::Batch(Arc::clone(&batch), at + 1);
-                if item.seq <= self.last {
-                    return Ok(Step::GoOn);
-                }
-                self.last = item.seq;
-                self.tell(&item.news).await
+                self.tell_batch(&batch, at).await
             }
             Place::Behind(records) => {
                 if let Some(record) = records.pop_front() {
@@ -233,6 +225,34 @@ impl Reader {
             Ok(Err(broadcast::error::RecvError::Closed)) => return Step::End,
         };
         Step::GoOn
+    }
+
+    /// What this client is told of a batch, from an item on: together, because each part that is sent costs a write.
+    async fn tell_batch(&mut self, batch: &Arc<Batch>, from: usize) -> Result<Step, GatewayError> {
+        let mut text = Vec::new();
+        for (n, item) in batch.items.iter().enumerate().skip(from) {
+            if item.seq <= self.last {
+                continue;
+            }
+            self.last = item.seq;
+            match self.tell(&item.news).await? {
+                Step::GoOn => {}
+                Step::End => return Ok(Step::End),
+                Step::Tell(part) if text.is_empty() && n + 1 == batch.items.len() => {
+                    self.last = batch.last;
+                    self.place = Place::Live;
+                    return Ok(Step::Tell(part));
+                }
+                Step::Tell(part) => text.extend_from_slice(&part),
+            }
+            if text.len() >= PART_BYTES {
+                self.place = Place::Batch(Arc::clone(batch), n + 1);
+                return Ok(Step::Tell(text.into()));
+            }
+        }
+        self.last = self.last.max(batch.last);
+        self.place = Place::Live;
+        Ok(if text.is_empty() { Step::GoOn } else { Step::Tell(text.into()) })
     }
 
     /// What this client is told of shared news.

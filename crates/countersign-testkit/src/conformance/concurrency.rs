@@ -78,6 +78,19 @@ pub async fn concurrent_questions_never_exceed_the_bound(store: Arc<dyn Store>) 
     assert_eq!(results.iter().filter(|result| result.is_ok()).count(), 5);
 }
 
+/// In whichever sessions they are asked.
+pub async fn concurrent_questions_of_one_requester_never_exceed_its_bound(store: Arc<dyn Store>) {
+    let subject = Subject::new();
+    let bounded = |subject: &Subject| {
+        let requester = subject.requester.clone();
+        let require = vec![Requirement::RequesterPendingBelow { requester, open: 5, bytes: usize::MAX }];
+        Write { require, ..subject.ask(vec![subject.elicitation(0, 90)]) }
+    };
+    let elsewhere = || Subject { session: Subject::new().session, ..subject.sibling() };
+    let results = at_once(&store, (0..MANY).map(|_| bounded(&elsewhere())).collect()).await;
+    assert_eq!(results.iter().filter(|result| result.is_ok()).count(), 5);
+}
+
 /// Answers name different numbers, and none is missing.
 pub async fn concurrent_changes_leave_a_whole_audit_chain(store: Arc<dyn Store>) {
     let writes = (0..MANY).map(|_| Subject::new().start()).collect();

@@ -28,6 +28,58 @@ pub async fn a_change_needs_its_token_to_be_live(store: Arc<dyn Store>) {
     is_refused(Subject::new()).await;
 }
 
+/// One below the bound lets through, the bound itself refuses wherever it is asked, a decision makes room, others have their own.
+pub async fn a_requester_has_fewer_open_elicitations_than_its_bound_in_all_sessions(store: Arc<dyn Store>) {
+    let first = Subject::new();
+    let ask = |subject: &Subject, asked: ElicitationRow, open: usize| {
+        let requester = subject.requester.clone();
+        let require = vec![Requirement::RequesterPendingBelow { requester, open, bytes: usize::MAX }];
+        Write { require, ..subject.ask(vec![asked]) }
+    };
+    let elsewhere = || Subject { session: Subject::new().session, ..first.sibling() };
+    let is_refused = async |subject: Subject, bound: usize| {
+        let refused = store.commit(ask(&subject, subject.elicitation(0, 90), bound)).await;
+        assert!(
+            matches!(refused, Err(StoreError::RequesterFull { open, .. }) if open == bound),
+            "{refused:?}"
+        );
+        assert_eq!(store.execution(subject.id).await.unwrap(), None);
+    };
+    is_refused(first.sibling(), 0).await;
+    let asked = first.elicitation(0, 90);
+    store.commit(ask(&first, asked.clone(), 1)).await.unwrap();
+    is_refused(elsewhere(), 1).await;
+    let second = elsewhere();
+    store.commit(ask(&second, second.elicitation(0, 90), 2)).await.unwrap();
+    is_refused(first.sibling(), 2).await;
+    let other = Subject::new();
+    store.commit(ask(&other, other.elicitation(0, 90), 1)).await.unwrap();
+    store.commit(first.decide(2, asked.elicitation.id, &decision(Outcome::Denied))).await.unwrap();
+    let third = elsewhere();
+    store.commit(ask(&third, third.elicitation(0, 90), 2)).await.unwrap();
+}
+
+/// The question that reaches the bound is let through, the next one is not; what is decided counts no more.
+pub async fn a_requesters_open_elicitations_have_fewer_bytes_than_its_bound(store: Arc<dyn Store>) {
+    const BOUND: usize = 10_000;
+    let first = Subject::new();
+    let ask = |subject: &Subject, message: usize| {
+        let mut asked = subject.elicitation(0, 90);
+        asked.elicitation.message = "m".repeat(message);
+        let requester = subject.requester.clone();
+        let require = vec![Requirement::RequesterPendingBelow { requester, open: usize::MAX, bytes: BOUND }];
+        (asked.elicitation.id, Write { require, ..subject.ask(vec![asked]) })
+    };
+    let (small, large) = (first.sibling(), first.sibling());
+    store.commit(ask(&small, 100).1).await.unwrap();
+    let (id, write) = ask(&large, BOUND);
+    store.commit(write).await.unwrap();
+    let refused = store.commit(ask(&first.sibling(), 1).1).await;
+    assert!(matches!(refused, Err(StoreError::RequesterFull { bytes: BOUND, .. })), "{refused:?}");
+    store.commit(large.decide(2, id, &decision(Outcome::Approved))).await.unwrap();
+    store.commit(ask(&first.sibling(), 1).1).await.unwrap();
+}
+
 /// At the edge: one below the bound lets through, the bound itself refuses, a decision makes room.
 pub async fn a_session_has_fewer_open_elicitations_than_its_bound(store: Arc<dyn Store>) {
     let first = Subject::new();

@@ -85,6 +85,8 @@ async fn ours(
     let store = SqliteStore::open_with(&folder, &SqliteOptions { synchronous, ..SqliteOptions::default() })?;
     let settings = Settings {
         max_pending_per_session: MAX_PENDING,
+        max_pending_per_requester: MAX_PENDING,
+        max_pending_bytes_per_requester: usize::MAX,
         park_after: Duration::from_millis(200),
         ..Settings::default()
     };
