@@ -202,6 +202,11 @@ impl AuditEntry {
                 self.digest = execution.find(*elicitation).map(|a| a.elicitation.digest);
                 self.fill_decision(decision);
             }
+            EventBody::Rejudged { call, policy_version } => {
+                self.call = Some(*call);
+                self.digest = execution.call(*call).map(|c| c.digest);
+                self.detail = format!("under policy {policy_version}");
+            }
             EventBody::CallStarted { call, by } => {
                 self.call = Some(*call);
                 self.digest = execution.call(*call).map(|c| c.digest);

@@ -44,6 +44,15 @@ pub enum EventBody {
         /// How.
         decision: Decision,
     },
+    /// The policy changed, and the call was judged again under the new one: what it waits for, or was approved for,
+    /// stands; or its question was withdrawn, and it is about to be asked again.
+    Rejudged {
+        /// Which call.
+        call: CallNo,
+        /// The policy that judged it.
+        #[serde(rename = "policyVersion")]
+        policy_version: Digest,
+    },
     /// The handler was let run, or let past a question of its own: from here on it may have had effects.
     CallStarted {
         /// Which call.
@@ -291,6 +300,7 @@ impl EventBody {
             Self::CallIssued(_) => "CallIssued",
             Self::Asked(_) => "Asked",
             Self::Decided { .. } => "Decided",
+            Self::Rejudged { .. } => "Rejudged",
             Self::CallStarted { .. } => "CallStarted",
             Self::StepRecorded { .. } => "StepRecorded",
             Self::CallSettled { .. } => "CallSettled",

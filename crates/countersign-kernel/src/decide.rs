@@ -26,6 +26,7 @@ use crate::journal::Beside;
 use crate::kernel::Kernel;
 use crate::live::{Guard, Live, State};
 use crate::ports::{GrantWrite, UserMay};
+use crate::rejudge::Rejudgement;
 
 /// A decision on its way.
 #[derive(Debug, Clone)]
@@ -291,15 +292,12 @@ impl Kernel {
     /// in this process voids nothing: another process may have it.
     fn void(&self, state: &State, asked: &Asked) -> Result<Option<&'static str>, DecideError> {
         let Some(call) = state.execution.call(asked.elicitation.call) else { return Ok(None) };
-        match self.catalog.at(&call.path) {
-            None => Err(DecideError::ToolMissing(call.path.clone())),
-            Some(tool) if tool.fingerprint() != call.fingerprint => {
-                Ok(Some("the tool changed since this was asked"))
-            }
-            Some(_) if call.policy_version != self.policy_version => {
-                Ok(Some("the policy changed since this was asked"))
-            }
-            Some(_) => Ok(None),
+        // A start judges all that waits, so that this finds something only where that failed.
+        match self.rejudged(state, call) {
+            Rejudgement::Stands => Ok(None),
+            Rejudgement::AsksOtherwise(_) => Ok(Some("the policy changed")),
+            Rejudgement::Withdrawn(reason) => Ok(Some(reason)),
+            Rejudgement::ToolMissing => Err(DecideError::ToolMissing(call.path.clone())),
         }
     }
 

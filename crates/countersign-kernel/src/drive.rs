@@ -10,7 +10,7 @@ use countersign_core::canonical::Verbatim;
 use countersign_core::digest::{Digest, Fingerprint};
 use countersign_core::elicitation::{Decision, Elicitation, Origin};
 use countersign_core::event::{CallOutcome, EventBody, Failure, Kind, StartedBy};
-use countersign_core::execution::{Call, End, Next, Recovery};
+use countersign_core::execution::{Call, End, Next, Phase, Recovery};
 use countersign_core::ids::{CallNo, ElicitationId};
 use countersign_core::policy::{Effect, Subject, Verdict};
 use countersign_sdk::{AskKind, Remember};
@@ -24,6 +24,7 @@ use crate::journal::Beside;
 use crate::kernel::Kernel;
 use crate::live::{Guard, Live, State};
 use crate::ports::{GrantWrite, Requirement, StoreError, UserMay};
+use crate::rejudge::Rejudgement;
 use crate::settings::People;
 
 /// How a driver comes to an execution.
@@ -168,27 +169,36 @@ impl Kernel {
     /// Steps 4 and 5: policy, then grants.
     pub(crate) async fn judge(&self, state: &mut State, no: CallNo) -> Result<Flow, GatewayError> {
         let Some(call) = state.execution.call(no).cloned() else { return Ok(Flow::Stop) };
-        let current = call.policy_version == self.policy_version;
-        let same = |tool: &&Arc<CatalogTool>| current && tool.fingerprint() == call.fingerprint;
+        let same = |tool: &&Arc<CatalogTool>| tool.fingerprint() == call.fingerprint;
         let Some(tool) = self.catalog.at(&call.path).filter(same) else {
-            let gone = Failure::new("approval_void", "The tool or the policy changed meanwhile; call again.");
+            let gone = Failure::new("approval_void", "The tool changed meanwhile; call again.");
             self.settle_now(state, no, CallOutcome::Failed(gone)).await?;
             return Ok(Flow::Continue);
         };
-        let verdict = self.policy.decide(&Subject {
-            path: &call.path,
-            effects: call.effects,
-            source: tool.source(),
-            args: &call.args.to_value(),
-            principal: state.execution.requester(),
-            session: state.execution.session(),
-        });
+        if call.policy_version != self.policy_version {
+            // Issued by a process with other rules, which did not come to judge it.
+            let rejudged = EventBody::Rejudged { call: no, policy_version: self.policy_version };
+            self.note(state, vec![rejudged])?;
+        }
+        let verdict = self.verdict(state, &call, tool);
         match verdict.effect {
             Effect::Deny => self.settle_now(state, no, CallOutcome::Failed(denied(&verdict))).await?,
             Effect::Allow => self.start_by_policy(state, no, &verdict).await?,
             Effect::Ask => self.start_by_grant_or_ask(state, no, &verdict).await?,
         }
         Ok(Flow::Continue)
+    }
+
+    /// What policy says of a call.
+    pub(crate) fn verdict(&self, state: &State, call: &Call, tool: &CatalogTool) -> Verdict {
+        self.policy.decide(&Subject {
+            path: &call.path,
+            effects: call.effects,
+            source: tool.source(),
+            args: &call.args.to_value(),
+            principal: state.execution.requester(),
+            session: state.execution.session(),
+        })
     }
 
     async fn start_by_policy(
@@ -260,10 +270,7 @@ impl Kernel {
                 Failure::new("denied", "The tool could not say what it is about to do, so nobody was asked.");
             return self.settle_now(state, no, CallOutcome::Failed(failure)).await;
         };
-        let because = match &verdict.reason {
-            Some(reason) => format!("{}: {reason}", verdict.source),
-            None => verdict.source.to_string(),
-        };
+        let because = verdict.because();
         let expires = verdict.expires.unwrap_or(self.settings.expires);
         self.put_gate_question(state, &call, GateQuestion { message, because, expires, remember }).await
     }
@@ -274,7 +281,17 @@ impl Kernel {
         call: &Call,
         question: GateQuestion,
     ) -> Result<(), GatewayError> {
-        let elicitation = Elicitation {
+        let elicitation = self.gate_elicitation(call, question)?;
+        let beside = Beside { require: self.room_to_ask(state), ..Beside::default() };
+        self.record(state, vec![EventBody::Asked(Box::new(elicitation))], beside).await
+    }
+
+    pub(crate) fn gate_elicitation(
+        &self,
+        call: &Call,
+        question: GateQuestion,
+    ) -> Result<Elicitation, GatewayError> {
+        Ok(Elicitation {
             id: ElicitationId::from_random(self.random()?),
             call: call.no,
             origin: Origin::Gate,
@@ -287,9 +304,7 @@ impl Kernel {
             remember: question.remember,
             expires_at: self.now().after(question.expires),
             line: call.line,
-        };
-        let beside = Beside { require: self.room_to_ask(state), ..Beside::default() };
-        self.record(state, vec![EventBody::Asked(Box::new(elicitation))], beside).await
+        })
     }
 
     /// Step 7: the approval is checked against this moment and used up, in one transaction with the start.
@@ -297,6 +312,9 @@ impl Kernel {
         let Some(call) = state.execution.call(no).cloned() else { return Ok(Flow::Stop) };
         let fingerprint =
             self.catalog.at(&call.path).map_or(Fingerprint(Digest::ZERO), |tool| tool.fingerprint());
+        if let Some(rejudged) = self.approval_stands(state, &call) {
+            self.note(state, vec![rejudged])?;
+        }
         match state.execution.authorise(no, self.now_for(state), fingerprint, self.policy_version) {
             Ok(started) => {
                 let mut events = vec![started];
@@ -324,6 +342,14 @@ impl Kernel {
             }
         }
         Ok(Flow::Continue)
+    }
+
+    /// What is to be recorded where a call was approved under another policy, and the one of now asks for the same.
+    fn approval_stands(&self, state: &State, call: &Call) -> Option<EventBody> {
+        let approved = matches!(call.phase(), Phase::Cleared { .. });
+        let changed = call.policy_version != self.policy_version;
+        (approved && changed && self.rejudged(state, call) == Rejudgement::Stands)
+            .then_some(EventBody::Rejudged { call: call.no, policy_version: self.policy_version })
     }
 
     /// A bare gate's approval is used by whoever waits at the gate, never by a driver: a waiter that died must not

@@ -166,6 +166,10 @@ impl GatewayBuilder {
         if found > 0 {
             tracing::info!(found, "took up executions that were running when the last process ended");
         }
+        let withdrawn = kernel.rejudge_open().await?;
+        if withdrawn > 0 {
+            tracing::info!(withdrawn, "withdrew questions that the rules or tools of now do not ask");
+        }
         tokio::spawn(expiry::watch(Arc::downgrade(&kernel), Arc::clone(&kernel.alarm)));
         Ok(Gateway { kernel })
     }

@@ -32,6 +32,7 @@ mod live;
 mod meter;
 mod questions;
 mod recovery;
+mod rejudge;
 mod redaction;
 mod result;
 mod script;

@@ -20,6 +20,7 @@ use crate::handler::{HandlerHost, unavailable};
 use crate::journal::Beside;
 use crate::live::{Guard, State};
 use crate::ports::{GrantWrite, StoreError};
+use crate::rejudge::Rejudgement;
 use crate::settings::People;
 
 /// A question that is asked, with the execution locked; the inner error is the store's.
@@ -200,15 +201,23 @@ impl HandlerHost {
         if authorises && self.kernel.now_for(&state) >= asked.elicitation.expires_at {
             return Err(ToolError::with_code("expired", "The approval expired before it could be used."));
         }
-        let policy_version = state.execution.call(self.call).map(|call| call.policy_version);
-        if authorises && policy_version != Some(self.kernel.policy_version) {
-            let message =
-                "The policy changed since this was approved; call again to be judged by what it is now.";
-            return Err(ToolError::with_code("approval_void", message));
+        let policy_version = self.kernel.policy_version;
+        let call = state.execution.call(self.call).ok_or_else(gone)?;
+        let mut events = Vec::new();
+        if authorises && call.policy_version != policy_version {
+            if self.kernel.rejudged(&state, call) != Rejudgement::Stands {
+                let message =
+                    "The policy changed since this was approved; call again to be judged by what it is now.";
+                return Err(ToolError::with_code("approval_void", message));
+            }
+            events.push(EventBody::Rejudged { call: self.call, policy_version });
         }
-        let started = EventBody::CallStarted { call: self.call, by: StartedBy::Decision { elicitation: id } };
+        events.push(EventBody::CallStarted {
+            call: self.call,
+            by: StartedBy::Decision { elicitation: id },
+        });
         let beside = Beside { require: self.authority(&state, &decision), ..Beside::default() };
-        let recorded = self.kernel.record(&mut state, vec![started], beside).await;
+        let recorded = self.kernel.record(&mut state, events, beside).await;
         Ok(recorded.map(|()| self.reply_with(&decision)))
     }
 

@@ -1,8 +1,8 @@
 //! Taking up, on start, what was running when the process died.
 //!
 //! Promise: when it returns, every call that started without an outcome is in doubt (R4) or goes on, whichever its
-//! journal says. What waits for a person is not touched: it stays a row until somebody decides, so starting with a
-//! hundred thousand of them costs nothing.
+//! journal says. What waits for a person stays a row until somebody decides, so starting with a hundred thousand of them
+//! costs nothing; it is looked at only where the rules or the tools changed (`rejudge.rs`).
 
 use std::sync::Arc;
 

@@ -98,3 +98,18 @@ fn calls_side_by_side_do_not_disturb_one_another() {
     ];
     checked(&Scenario { calls, person: always_yes, effects: 3, ..Scenario::default() });
 }
+
+/// The person answers only what is asked after the rules changed, so that everything meets the change while it waits.
+#[test]
+fn what_waits_when_the_rules_change_is_judged_again_and_runs_at_most_once() {
+    let person: fn(&ElicitationRow) -> Option<Answer> =
+        |row| row.elicitation.because.contains("Stricter.").then(yes);
+    let asked_again = "[[rule]]\nmatch = \"lab.destroy_each\"\neffect = \"ask\"\nreason = \"Stricter.\"\n";
+    let denied = "[[rule]]\nmatch = \"lab.*\"\neffect = \"deny\"\n";
+    let destroy = || ("lab.destroy_each", json!({ "what": "x" }));
+    let transfer = ("lab.transfer", json!({ "amount": 20_000 }));
+    for (rules, calls) in [(asked_again, vec![destroy()]), (denied, vec![destroy(), transfer])] {
+        // Where the first process lives long enough for the question to expire, nothing runs: no effect can be demanded.
+        checked(&Scenario { calls, person, later_rules: Some(rules), ..Scenario::default() });
+    }
+}

@@ -151,6 +151,7 @@ statements! {
     forget_logins: "DELETE FROM logins WHERE expires_at <= ?1",
     end_login: "UPDATE logins SET ended_at = ?2 WHERE id = ?1 AND ended_at IS NULL",
     end_logins_of: "UPDATE logins SET ended_at = ?2 WHERE user = ?1 AND ended_at IS NULL",
+    set_rulebook: "INSERT INTO rulebook (no, digest) VALUES (1, ?1) ON CONFLICT (no) DO UPDATE SET digest = excluded.digest",
     insert_audit: "INSERT INTO audit (seq, entry, prev, hash) VALUES (?1, ?2, ?3, ?4)",
 }
 
@@ -208,6 +209,9 @@ impl Statements<'_> {
         }
         for login in &staged.logins {
             self.write_login(login)?;
+        }
+        if let Some(rulebook) = &staged.rulebook {
+            self.set_rulebook.execute([rulebook])?;
         }
         for entry in &staged.audit {
             let record = AuditRecord::chained(head.seq, head.hash, entry);

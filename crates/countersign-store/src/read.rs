@@ -257,6 +257,11 @@ pub(crate) fn next_expiry(db: &Connection) -> Result<Option<Timestamp>, Fault> {
     one(db, sql, [], |row| rows::timestamp(row.get(0)?))
 }
 
+/// What everything open was last judged by.
+pub(crate) fn rulebook(db: &Connection) -> Result<Option<Digest>, Fault> {
+    one(db, "SELECT digest FROM rulebook", [], |row| rows::digest(row.get(0)?))
+}
+
 /// How much is unfinished. What is final is the most by far, and is not looked at.
 pub(crate) fn standing(db: &Connection) -> Result<Standing, Fault> {
     let of = |status: Status| {

@@ -370,7 +370,7 @@ fn parsed<T, E: fmt::Display>(text: &str, parse: impl Fn(&str) -> Result<T, E>) 
     parse(text).map_err(|e| Fault::unreadable(e.to_string()))
 }
 
-fn digest(bytes: [u8; 32]) -> Result<Digest, Fault> {
+pub(crate) fn digest(bytes: [u8; 32]) -> Result<Digest, Fault> {
     let digits = bytes.iter().flat_map(|b| [b >> 4, b & 15]).filter_map(|n| char::from_digit(n.into(), 16));
     digits.collect::<String>().parse().map_err(|_| Fault::unreadable("a digest"))
 }

@@ -10,7 +10,7 @@ pub(crate) const APPLICATION_ID: i32 = 0x4353_474e;
 
 /// In order; a database's `user_version` says how many of them it has seen.
 pub(crate) const MIGRATIONS: &[&str] =
-    &[FIRST, SESSIONS_BY_AGE, EXECUTIONS_BY_SESSION, USERS, PENDING_OF_REQUESTER];
+    &[FIRST, SESSIONS_BY_AGE, EXECUTIONS_BY_SESSION, USERS, PENDING_OF_REQUESTER, RULEBOOK];
 
 /// Why a database could not be brought to this version.
 #[derive(Debug)]
@@ -191,6 +191,14 @@ CREATE TABLE pending_of_requester (
 INSERT INTO pending_of_requester
     SELECT x.requester, count(*), sum(octet_length(e.body)) FROM open_elicitations o
     JOIN elicitations e ON e.no = o.no JOIN executions x ON x.no = e.execution GROUP BY x.requester;
+";
+
+/// What everything open was last judged by: one row, or none in a database that was never started with it.
+const RULEBOOK: &str = "
+CREATE TABLE rulebook (
+    no INTEGER PRIMARY KEY CHECK (no = 1),
+    digest BLOB NOT NULL
+) STRICT;
 ";
 
 /// Brings a database to the version of this build.

@@ -27,6 +27,7 @@ pub(crate) struct Staged {
     pub(crate) users: Vec<StagedUser>,
     pub(crate) tokens: Vec<StagedToken>,
     pub(crate) logins: Vec<StagedLogin>,
+    pub(crate) rulebook: Option<[u8; 32]>,
     pub(crate) audit: Vec<AuditEntry>,
 }
 
@@ -119,7 +120,7 @@ pub(crate) enum StagedLogin {
 impl Staged {
     /// Makes a change ready.
     pub(crate) fn of(write: Write) -> Result<Self, StoreError> {
-        let Write { require, journal, grants, session, users, tokens, logins, audit } = write;
+        let Write { require, journal, grants, session, users, tokens, logins, rulebook, audit } = write;
         let mut staged = Self {
             live_tokens: Vec::new(),
             users_who_may: Vec::new(),
@@ -132,6 +133,7 @@ impl Staged {
             users: users.into_iter().map(StagedUser::of).collect::<Result<_, _>>()?,
             tokens: tokens.into_iter().map(StagedToken::of).collect::<Result<_, _>>()?,
             logins: logins.into_iter().map(StagedLogin::of).collect(),
+            rulebook: rulebook.map(|digest| *digest.as_bytes()),
             audit,
         };
         for requirement in require {

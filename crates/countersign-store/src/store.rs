@@ -150,6 +150,10 @@ impl Store for SqliteStore {
         self.readers.list(read::standing).await
     }
 
+    async fn rulebook(&self) -> Result<Option<Digest>, StoreError> {
+        self.readers.point(read::rulebook)
+    }
+
     async fn grants(&self, session: &SessionId) -> Result<Vec<Grant>, StoreError> {
         self.readers.point(|db| read::grants(db, session))
     }

@@ -32,12 +32,21 @@ pub struct Scenario {
     pub person: fn(&ElicitationRow) -> Option<Answer>,
     /// How many effects there are when nothing crashes.
     pub effects: usize,
+    /// The rules that every process after the first one has; those of the first where nothing is said.
+    pub later_rules: Option<&'static str>,
 }
 
 impl Default for Scenario {
     /// Nothing is called and nobody answers.
     fn default() -> Self {
-        Self { calls: Vec::new(), scripts: Vec::new(), host: None, person: |_| None, effects: 0 }
+        Self {
+            calls: Vec::new(),
+            scripts: Vec::new(),
+            host: None,
+            person: |_| None,
+            effects: 0,
+            later_rules: None,
+        }
     }
 }
 
@@ -117,6 +126,9 @@ fn run(scenario: &Scenario, deaths: Deaths, report: &mut Report) -> (u64, u64) {
     }
     process(&world, &history, scenario, &first);
     world.clock.pass(1_000);
+    if let Some(rules) = scenario.later_rules {
+        world = world.under(rules);
+    }
     let second = match deaths.recovery {
         Some((n, fault)) => Faults::at(n, fault),
         None => Faults::none(),

@@ -320,6 +320,10 @@ impl<S: Store + ?Sized> Store for FaultyStore<S> {
         self.alive()?.standing().await
     }
 
+    async fn rulebook(&self) -> Result<Option<Digest>, StoreError> {
+        self.alive()?.rulebook().await
+    }
+
     async fn grants(&self, session: &SessionId) -> Result<Vec<Grant>, StoreError> {
         self.alive()?.grants(session).await
     }

@@ -186,11 +186,18 @@ impl Found {
     }
 
     fn check_refused(&mut self, id: ExecutionId, journal: &[Event], tool: &str) {
+        let gates: Vec<ElicitationId> = journal
+            .iter()
+            .filter_map(asked)
+            .filter(|(_, question)| question.origin == Origin::Gate)
+            .map(|(id, _)| id)
+            .collect();
         let refused = journal.iter().any(|e| {
-            let gate = |eli: &ElicitationId| {
-                journal.iter().filter_map(asked).any(|(id, q)| id == *eli && q.origin == Origin::Gate)
-            };
-            matches!(&e.body, EventBody::Decided { elicitation, decision } if decision.outcome != Outcome::Approved && gate(elicitation))
+            let EventBody::Decided { elicitation, decision } = &e.body else { return false };
+            // What the gateway withdrew and asked again is answered by the answer to the last question.
+            let asked_again =
+                matches!(decision.by, Decider::Gateway { .. }) && gates.last() != Some(elicitation);
+            gates.contains(elicitation) && decision.outcome != Outcome::Approved && !asked_again
         });
         if refused {
             self.add("R2", id, &format!("{tool} had an effect although its gate was answered with no"));
@@ -268,6 +275,7 @@ fn of_call(journal: &[Event], no: CallNo) -> Vec<Event> {
         EventBody::Asked(question) => Some(question.call),
         EventBody::Decided { elicitation, .. } => questions.get(elicitation).copied(),
         EventBody::CallStarted { call, .. }
+        | EventBody::Rejudged { call, .. }
         | EventBody::StepRecorded { call, .. }
         | EventBody::CallSettled { call, .. }
         | EventBody::FoundInDoubt { call }

@@ -64,6 +64,7 @@ struct State {
     tokens: Vec<TokenRow>,
     logins: Vec<LoginRow>,
     audit: Vec<AuditRecord>,
+    rulebook: Option<Digest>,
 }
 
 #[derive(Debug)]
@@ -191,6 +192,10 @@ impl Store for MemoryStore {
         })
     }
 
+    async fn rulebook(&self) -> Result<Option<Digest>, StoreError> {
+        Ok(self.state().rulebook)
+    }
+
     async fn grants(&self, session: &SessionId) -> Result<Vec<Grant>, StoreError> {
         Ok(self.state().grants.iter().filter(|grant| grant.session == *session).cloned().collect())
     }
@@ -275,6 +280,7 @@ impl State {
         if let Some(session) = write.session {
             self.sessions.entry(session.id.clone()).or_insert(session);
         }
+        self.rulebook = write.rulebook.or(self.rulebook);
         self.audit.extend(records);
         Ok(Committed { audit_seq: self.audit.last().map_or(0, |record| record.seq) })
     }

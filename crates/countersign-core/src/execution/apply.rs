@@ -12,6 +12,7 @@ use super::call::{LastMark, Run, Step};
 use super::script::{self, Became, Progress};
 use super::{Asked, AskedState, Call, End, Execution, Phase};
 use crate::bounds;
+use crate::digest::Digest;
 use crate::elicitation::{Decider, Decision, Elicitation, Origin};
 use crate::event::{
     CallIssued, CallOutcome, Event, EventBody, Failure, Kind, LogLine, Settlement, StartedBy,
@@ -105,6 +106,7 @@ impl Execution {
                 Err("it was decided at another time")
             }
             EventBody::Decided { elicitation, decision } => self.decide(*elicitation, decision),
+            EventBody::Rejudged { call, policy_version } => self.rejudge(*call, *policy_version),
             EventBody::CallStarted { call, by } => self.start_call(event.at, *call, by),
             EventBody::StepRecorded { call, name, value } => {
                 let run = self.running(*call)?;
@@ -180,9 +182,10 @@ impl Execution {
             return Err("an elicitation id is used once");
         }
         let kind = self.facts.kind;
+        let again = self.call(elicitation.call).is_some_and(|call| self.was_withdrawn(call));
         let call = self.call_mut(elicitation.call)?;
         match (elicitation.origin, &mut call.phase) {
-            (Origin::Gate, phase @ Phase::Issued) => {
+            (Origin::Gate, phase) if again || *phase == Phase::Issued => {
                 let same = elicitation.digest == call.digest
                     && elicitation.args == call.args
                     && elicitation.tool == call.path;
@@ -190,8 +193,10 @@ impl Execution {
                     return Err("the gate asks for approval of the call as it will run, and nothing else");
                 }
                 *phase = Phase::Asked { elicitation: elicitation.id };
-                // The gate asks once the script has run as far as it can.
-                self.progress.saw_all();
+                // The gate asks once the script has run as far as it can; asking again says nothing of the script.
+                if !again {
+                    self.progress.saw_all();
+                }
             }
             (Origin::Handler { .. }, _) if kind == Kind::Gate => return Err("a bare gate has no handler"),
             (Origin::Handler { ordinal }, Phase::Running(run)) => {
@@ -233,6 +238,32 @@ impl Execution {
             (Origin::Handler { .. }, Phase::Running(_)) => Ok(()),
             _ => Err("the call waits for no such decision"),
         }
+    }
+
+    /// Whoever reads a question, or has approved it, keeps the digest that was shown; where there is no such question, the
+    /// next one is bound to the new policy.
+    fn rejudge(&mut self, no: CallNo, policy_version: Digest) -> Fits {
+        let call = self.call(no).ok_or("no such call")?;
+        let renewed = match &call.phase {
+            Phase::Issued => true,
+            Phase::Refused { .. } if self.was_withdrawn(call) => true,
+            Phase::Asked { .. } | Phase::Cleared { .. } | Phase::Running(_) => false,
+            _ => return Err("the call is in no phase to be judged again"),
+        };
+        let digest = self.binding(call, call.fingerprint, policy_version).digest();
+        let call = self.call_mut(no)?;
+        call.policy_version = policy_version;
+        if renewed {
+            (call.asked_under, call.digest) = (policy_version, digest);
+        }
+        Ok(())
+    }
+
+    /// Whether the gate's question about this call was withdrawn: nobody said no.
+    fn was_withdrawn(&self, call: &Call) -> bool {
+        let Phase::Refused { elicitation } = call.phase else { return false };
+        let decision = self.find(elicitation).and_then(Asked::decision);
+        decision.is_some_and(|decision| matches!(decision.by, Decider::Gateway { .. }))
     }
 
     fn start_call(&mut self, at: Timestamp, no: CallNo, by: &StartedBy) -> Fits {

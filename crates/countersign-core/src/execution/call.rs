@@ -20,8 +20,11 @@ pub struct Call {
     pub effects: Effects,
     /// The arguments.
     pub args: Canonical,
-    /// The policy that judged it.
+    /// The policy that judged it last.
     pub policy_version: Digest,
+    /// The policy that [`Self::digest`] binds: the one its question was asked under. A later policy that leaves the
+    /// question as it is leaves the digest too, so that nothing changes under the person who reads it.
+    pub asked_under: Digest,
     /// What an approval of it is bound to.
     pub digest: Digest,
     /// The line of the script's source that made it, from 1.
@@ -108,6 +111,7 @@ impl Call {
             effects: issued.effects,
             args: issued.args.clone(),
             policy_version: issued.policy_version,
+            asked_under: issued.policy_version,
             digest: issued.digest,
             line: issued.line,
             phase: Phase::Issued,

@@ -163,9 +163,11 @@ impl Execution {
         if now >= asked.elicitation.expires_at {
             return Err(Refusal::Expired(asked.elicitation.expires_at));
         }
-        if self.binding(call, fingerprint, policy_version).digest() != asked.elicitation.digest {
-            let changed = call.fingerprint != fingerprint;
-            return Err(if changed { Refusal::ToolChanged } else { Refusal::PolicyChanged });
+        if self.binding(call, fingerprint, call.asked_under).digest() != asked.elicitation.digest {
+            return Err(Refusal::ToolChanged);
+        }
+        if call.policy_version != policy_version {
+            return Err(Refusal::PolicyChanged);
         }
         Ok(EventBody::CallStarted { call: no, by: StartedBy::Decision { elicitation } })
     }
@@ -199,7 +201,7 @@ pub fn refused(decision: &Decision) -> Failure {
     match (decision.outcome, &decision.by) {
         (Outcome::Expired, _) => Failure::new("expired", "Nobody decided in time; the call did not run."),
         (Outcome::Cancelled, Decider::Gateway { reason }) => {
-            Failure::new("cancelled", format!("The question was withdrawn: {reason}. The call did not run."))
+            Failure::new("cancelled", format!("Withdrawn: {reason}. The call did not run."))
         }
         (Outcome::Cancelled, _) => Failure::new(
             "cancelled",

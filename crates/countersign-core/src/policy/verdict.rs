@@ -68,6 +68,28 @@ impl Verdict {
     }
 }
 
+impl Verdict {
+    /// Why a person is asked, as the question says it.
+    pub fn because(&self) -> String {
+        match &self.reason {
+            Some(reason) => format!("{}: {reason}", self.source),
+            None => self.source.to_string(),
+        }
+    }
+
+    /// Whether a question that said `because` still says what this verdict would say. The number of a rule does not
+    /// count: it changes with every rule that is put before it.
+    pub fn still_because(&self, because: &str) -> bool {
+        unnumbered(because) == unnumbered(&self.because())
+    }
+}
+
+/// A ground without the number of its rule.
+fn unnumbered(because: &str) -> &str {
+    let rest = because.strip_prefix("rule ").map(|rest| rest.trim_start_matches(|c: char| c.is_ascii_digit()));
+    rest.unwrap_or(because)
+}
+
 impl VerdictSource {
     /// The rule that decided, from 1, if one did.
     pub fn rule_number(&self) -> Option<usize> {
@@ -94,5 +116,33 @@ impl fmt::Display for VerdictSource {
                 write!(f, "rule {number} cannot be evaluated, so the call is denied: {problem}")
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn asks(number: usize, pattern: &str, reason: Option<&str>) -> Verdict {
+        let source = VerdictSource::Rule { number, match_: pattern.into() };
+        Verdict { reason: reason.map(ToOwned::to_owned), ..Verdict::plain(Effect::Ask, source) }
+    }
+
+    #[test]
+    fn the_ground_of_a_question_is_the_same_wherever_its_rule_stands_in_the_file() {
+        let asked = asks(2, "bank.*", Some("Money.")).because();
+        assert_eq!(asked, "rule 2 (bank.*): Money.");
+        assert!(asks(2, "bank.*", Some("Money.")).still_because(&asked));
+        assert!(asks(13, "bank.*", Some("Money.")).still_because(&asked));
+        for other in [
+            asks(2, "bank.pay", Some("Money.")),
+            asks(2, "bank.*", Some("Money!")),
+            asks(2, "bank.*", None),
+            Verdict::plain(Effect::Ask, VerdictSource::DefaultDestructive),
+        ] {
+            assert!(!other.still_because(&asked), "{other:?}");
+        }
+        let default = Verdict::plain(Effect::Ask, VerdictSource::DefaultDestructive);
+        assert!(default.still_because(&default.because()));
     }
 }

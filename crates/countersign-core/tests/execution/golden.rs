@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 
 use crate::sample::{
     CALL, READS, by_answer, by_grant, by_rule, decided, decision, eli, failed, form, gra, issued, ms,
-    principal, question, requested, settled, start, started, succeeded, tok, verbatim, withdrawal,
+    policy_version, principal, question, requested, settled, start, started, succeeded, tok, verbatim, withdrawal,
 };
 
 const GOLDEN: &str = include_str!("golden/events_v1.jsonl");
@@ -29,6 +29,7 @@ fn samples() -> Vec<Event> {
     bodies.extend([by_rule(), by_grant(), by_answer(1), StartedBy::Retry].map(start));
     bodies.extend(ends());
     bodies.extend(scripts());
+    bodies.push(EventBody::Rejudged { call: CALL, policy_version: policy_version() });
     bodies.into_iter().zip(1_700_000_000_000..).map(|(body, at)| Event { at: ms(at), body }).collect()
 }
 
@@ -139,6 +140,7 @@ fn variants(body: &EventBody) -> Vec<&'static str> {
             Settlement::Retry => "retry",
         }],
         EventBody::CallIssued(_)
+        | EventBody::Rejudged { .. }
         | EventBody::StepRecorded { .. }
         | EventBody::CallRefused { .. }
         | EventBody::SleepStarted { .. }
@@ -183,7 +185,7 @@ fn variants_of_decision(decision: &Decision) -> Vec<&'static str> {
 }
 
 /// How many names [`variants`] can give.
-const VARIANTS: usize = 15 + 3 + 2 + 2 + 2 + 4 + 4 + 4 + 2 + 2 + 3;
+const VARIANTS: usize = 16 + 3 + 2 + 2 + 2 + 4 + 4 + 4 + 2 + 2 + 3;
 
 fn read(line: &str) -> Result<Event, serde_json::Error> {
     serde_json::from_str(line)

@@ -5,7 +5,7 @@
 
 use std::collections::HashMap;
 
-use countersign_core::digest::Binding;
+use countersign_core::digest::{Binding, Digest};
 use countersign_core::elicitation::{Decider, Decision, Elicitation, Origin};
 use countersign_core::event::{
     CallIssued, CallOutcome, Event, EventBody, Failure, Kind, Settlement, Started, StartedBy,
@@ -68,6 +68,7 @@ impl Ledger {
                 return Err("a decision of another time".into());
             }
             EventBody::Decided { elicitation, decision } => return self.decided(*elicitation, decision),
+            EventBody::Rejudged { policy_version, .. } => return self.rejudged(*policy_version),
             EventBody::CallStarted { by, .. } => return self.started(event, by),
             EventBody::StepRecorded { .. } => self.traces.steps += 1,
             EventBody::CallRefused { .. }
@@ -84,6 +85,12 @@ impl Ledger {
     }
 
     fn issued(&mut self, issued: &CallIssued) -> Verdict {
+        let honest = self.digest_of(issued)? == issued.digest;
+        self.call = Some(issued.clone());
+        if honest { Ok(()) } else { Err("a call under the digest of something else".into()) }
+    }
+
+    fn digest_of(&self, issued: &CallIssued) -> Result<Digest, String> {
         let facts = self.facts.as_ref().ok_or("a call of nobody")?;
         let binding = Binding {
             tool: &issued.path,
@@ -93,9 +100,23 @@ impl Ledger {
             session: &facts.session,
             policy_version: issued.policy_version,
         };
-        let honest = binding.digest() == issued.digest;
-        self.call = Some(issued.clone());
-        if honest { Ok(()) } else { Err("a call under the digest of something else".into()) }
+        Ok(binding.digest())
+    }
+
+    /// A digest is renewed only while nobody reads it or has approved it.
+    fn rejudged(&mut self, policy_version: Digest) -> Verdict {
+        let mut call = self.call.clone().ok_or("nothing judged again")?;
+        let mut of_gate = self.questions.values().filter(|q| q.asked.origin == Origin::Gate);
+        let nobody_relies_on_it = of_gate.all(Question::was_withdrawn) && self.entries == 0;
+        if self.outcome.is_some() || self.in_doubt {
+            return Err("judged again although it ran".into());
+        }
+        if nobody_relies_on_it {
+            call.policy_version = policy_version;
+            call.digest = self.digest_of(&call)?;
+            self.call = Some(call);
+        }
+        Ok(())
     }
 
     fn asked(&mut self, asked: &Elicitation) -> Verdict {
@@ -105,6 +126,10 @@ impl Ledger {
             let same = (&asked.tool, &asked.args, asked.digest) == (&call.path, &call.args, call.digest);
             if !same || asked.kind != AskKind::Approval {
                 return Err("the gate shows something else than the call".into());
+            }
+            let mut before = self.questions.values().filter(|q| q.asked.origin == Origin::Gate);
+            if !before.all(Question::was_withdrawn) {
+                return Err("the gate asks again after an answer".into());
             }
         } else if gate_only {
             return Err("a handler where there is none".into());
@@ -247,6 +272,10 @@ impl Ledger {
 }
 
 impl Question {
+    fn was_withdrawn(&self) -> bool {
+        self.decision.as_ref().is_some_and(|d| matches!(d.by, Decider::Gateway { .. }))
+    }
+
     /// Whether its answer is a yes.
     fn lets_in(&self) -> Verdict {
         let yes = self.decision.as_ref().is_some_and(|d| d.outcome == Outcome::Approved);

@@ -44,7 +44,9 @@ pub(crate) fn fitting(execution: &Execution, at: Timestamp) -> Vec<Offer> {
         offer("CallIssued", at, EventBody::CallIssued(issued(next_call, DELETES))),
     ];
     offers.extend(questions_and_answers(execution, at));
+    let policy_version = Digest::of(b"the policy as it is now");
     offers.extend([
+        offer("Rejudged", at, EventBody::Rejudged { call: CALL, policy_version }),
         offer("CallStarted by a rule", at, start(by_rule())),
         offer("CallStarted by a grant", at, start(by_grant())),
         offer("CallStarted by the gate's decision", at, start(answer_to(asked_by_gate(execution), 1))),
@@ -76,7 +78,7 @@ fn questions_and_answers(execution: &Execution, at: Timestamp) -> Vec<Offer> {
     let fields = Elicitation { kind: form(), ..question(fresh, handler, at) };
     let by_grant = Decision { by: Decider::Grant { id: gra(1) }, ..decision(Outcome::Approved, at) };
     vec![
-        offer("Asked by the gate", at, ask(question(fresh, Origin::Gate, at))),
+        offer("Asked by the gate", at, ask(gates_question(execution, at))),
         offer("Asked by the handler", at, ask(question(fresh, handler, at))),
         offer("Asked by the handler for fields", at, ask(fields)),
         offer("Decided: approved", at, decided(id, decision(Outcome::Approved, at))),
@@ -116,7 +118,7 @@ fn forged(execution: &Execution) -> CallIssued {
 
 /// Questions of the gate that show the person something else than what will run.
 fn crooked_gates(execution: &Execution, at: Timestamp) -> Vec<Offer> {
-    let gate = || question(fresh(execution), Origin::Gate, at);
+    let gate = || gates_question(execution, at);
     let args = Canonical::of(&json!({ "id": "a harmless one" })).unwrap();
     let tool = ToolPath::parse("notes.read").unwrap();
     vec![
@@ -163,6 +165,13 @@ fn crooked_answers(known: &Elicitation, ordinal: u32, at: Timestamp) -> Vec<Offe
     ]
 }
 
+/// The gate's question about the call as it is bound now.
+fn gates_question(execution: &Execution, at: Timestamp) -> Elicitation {
+    let question = question(fresh(execution), Origin::Gate, at);
+    let digest = execution.call(CALL).map_or(question.digest, |call| call.digest);
+    Elicitation { digest, ..question }
+}
+
 fn fresh(execution: &Execution) -> ElicitationId {
     eli(u8::try_from(execution.asked().len() + 1).unwrap())
 }
@@ -178,7 +187,7 @@ fn open_or_last(execution: &Execution) -> Option<&Asked> {
 }
 
 fn asked_by_gate(execution: &Execution) -> Option<&Asked> {
-    execution.asked().iter().find(|a| a.elicitation.origin == Origin::Gate)
+    execution.asked().iter().rfind(|a| a.elicitation.origin == Origin::Gate)
 }
 
 /// The handler's question whose answer waits to be used, or else its last one.

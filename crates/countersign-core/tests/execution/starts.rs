@@ -1,6 +1,7 @@
 //! From a yes to a start: what `authorise` checks at the last moment, and what a permit is good for.
 
 use countersign_core::digest::{Digest, Fingerprint};
+use countersign_core::elicitation::{Elicitation, Origin};
 use countersign_core::event::{Event, EventBody, Kind, Settlement, StartedBy};
 use countersign_core::execution::{Execution, Recovery, Refusal};
 use countersign_core::ids::CallNo;
@@ -10,8 +11,8 @@ use proptest::{prop_assert_eq, proptest};
 
 use crate::case::Case;
 use crate::sample::{
-    CALL, DELETES, OVERWRITES, PATIENCE, READS, REFRESHES, by_answer, by_grant, by_rule, fingerprint, ms,
-    policy_version, start,
+    CALL, DELETES, OVERWRITES, PATIENCE, READS, REFRESHES, ask, by_answer, by_grant, by_rule, eli, fingerprint,
+    ms, policy_version, question, start,
 };
 
 /// Approved at 4, the question asked at 3.
@@ -119,6 +120,53 @@ fn a_retry_starts_only_the_tool_that_was_approved() {
     let other = Fingerprint(Digest::of(b"another tool"));
     assert_eq!(with(other, policy_version()), Err(Refusal::ToolChanged));
     assert_eq!(with(fingerprint(), Digest::of(b"another policy")), Ok(start(StartedBy::Retry)));
+}
+
+/// What the person approved keeps its digest when another policy leaves the question as it is; only that policy starts it.
+#[test]
+fn an_approval_that_another_policy_left_as_it_is_starts_under_that_policy_and_no_other() {
+    let now = Digest::of(b"the policy as it is now");
+    let rejudged = || EventBody::Rejudged { call: CALL, policy_version: now };
+    let asked = || Case::new().issue(DELETES).ask();
+    let digest = asked().call().digest;
+    for case in [asked().apply(rejudged()).decide(Outcome::Approved), cleared().apply(rejudged())] {
+        assert_eq!(case.call().digest, digest, "a digest does not change under whoever reads it");
+        let under = |policy| case.execution().authorise(CALL, ms(10), fingerprint(), policy);
+        assert_eq!(under(now), Ok(start(by_answer(1))));
+        assert_eq!(under(policy_version()), Err(Refusal::PolicyChanged));
+        let other = Fingerprint(Digest::of(b"another tool"));
+        assert_eq!(
+            case.execution().authorise(CALL, ms(10), other, now),
+            Err(Refusal::ToolChanged),
+            "the tool is compared as ever"
+        );
+    }
+}
+
+/// Asked again, the question is another one: it has an id of its own, and binds the policy of now.
+#[test]
+fn a_question_that_is_asked_again_binds_the_policy_it_is_asked_under() {
+    let now = Digest::of(b"the policy as it is now");
+    let withdrawn = Case::new().issue(DELETES).ask().withdraw(1);
+    let rejudged = withdrawn.apply(EventBody::Rejudged { call: CALL, policy_version: now });
+    let digest = rejudged.call().digest;
+    assert_ne!(digest, Case::new().issue(DELETES).call().digest);
+    let question = Elicitation { digest, ..question(eli(2), Origin::Gate, rejudged.next_at()) };
+    let cleared = rejudged.apply(ask(question)).decide(Outcome::Approved);
+    let started = cleared.execution().authorise(CALL, ms(20), fingerprint(), now);
+    assert_eq!(started, Ok(start(by_answer(2))));
+}
+
+/// R2: a person's no is the end of it. Only the gateway's own withdrawal is followed by another question.
+#[test]
+fn what_a_person_refused_is_not_asked_again() {
+    for outcome in [Outcome::Denied, Outcome::Cancelled] {
+        let refused = Case::new().issue(DELETES).ask().decide(outcome);
+        let rejudged = EventBody::Rejudged { call: CALL, policy_version: Digest::of(b"the policy as it is now") };
+        let refused = refused.refuse(rejudged, "the call is in no phase to be judged again");
+        let again = question(eli(2), Origin::Gate, refused.next_at());
+        refused.refuse(ask(again), "the call is in no phase to ask");
+    }
 }
 
 fn permits(execution: &mut Execution) -> usize {

@@ -25,6 +25,7 @@ fn phases() -> Vec<(&'static str, &'static str, Case)> {
         ("ask", "Asked", issued().ask()),
         ("clr", "Cleared", issued().ask().decide(Outcome::Approved)),
         ("ref", "Refused", issued().ask().decide(Outcome::Denied)),
+        ("wdn", "Refused, its question withdrawn", issued().ask().withdraw(1)),
         ("run", "Running, fresh", running()),
         ("opn", "Running, its question open", asking()),
         ("frm", "Running, its form open", running().ask_by_handler_for(form())),

@@ -70,6 +70,9 @@ pub trait Store: Send + Sync + 'static {
     /// How much is unfinished and recorded, for whoever watches the gateway.
     async fn standing(&self) -> Result<Standing, StoreError>;
 
+    /// What everything open was last judged by, as [`Write::rulebook`] recorded it.
+    async fn rulebook(&self) -> Result<Option<Digest>, StoreError>;
+
     /// The grants of a session, also spent and expired ones; revoked ones are gone.
     async fn grants(&self, session: &SessionId) -> Result<Vec<Grant>, StoreError>;
 
@@ -117,6 +120,8 @@ pub struct Write {
     pub tokens: Vec<TokenWrite>,
     /// Changes to logins.
     pub logins: Vec<LoginWrite>,
+    /// Everything open has been judged by these rules and tools.
+    pub rulebook: Option<Digest>,
     /// What the audit says of it. Records are numbered and chained in this order.
     pub audit: Vec<AuditEntry>,
 }

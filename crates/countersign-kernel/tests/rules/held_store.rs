@@ -125,6 +125,10 @@ impl Store for HeldStore {
         self.inner.standing().await
     }
 
+    async fn rulebook(&self) -> Result<Option<Digest>, StoreError> {
+        self.inner.rulebook().await
+    }
+
     async fn grants(&self, session: &SessionId) -> Result<Vec<Grant>, StoreError> {
         self.inner.grants(session).await
     }

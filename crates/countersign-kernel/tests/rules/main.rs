@@ -13,5 +13,6 @@ mod hanging_up;
 mod held_store;
 mod keys;
 mod parking;
+mod rejudging;
 mod secrets;
 mod storage;

@@ -182,6 +182,7 @@ fn words(body: &EventBody, secrets: &Secrets) -> Markup {
             EventBody::CallIssued(issued) => { "call " (issued.call) ": " code { (issued.path) } }
             EventBody::Asked(question) => { "asked: " a href={ "/elicitations/" (question.id) } { (clean(&question.message)) } }
             EventBody::Decided { decision, .. } => (decided(decision)),
+            EventBody::Rejudged { call, .. } => { "call " (call) " judged again: the policy changed" }
             EventBody::CallStarted { call, by } => { "call " (call) " started, " (authority(by)) }
             EventBody::StepRecorded { call, name, .. } => { "call " (call) " finished its step " code { (text(name)) } }
             EventBody::CallSettled { call, outcome } => { "call " (call) " " (ended(outcome, secrets)) }

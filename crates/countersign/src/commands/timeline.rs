@@ -33,6 +33,7 @@ fn words(body: &EventBody, names: &Names) -> String {
             format!("{who} asked {id}: {message} ({why})")
         }
         EventBody::Decided { decision, .. } => report::decision(decision, names),
+        EventBody::Rejudged { call, .. } => format!("call {call} judged again: the policy changed"),
         EventBody::CallStarted { call, by } => format!("call {call} let run: {}", authority(by)),
         EventBody::StepRecorded { call, name, .. } => {
             format!("call {call} recorded its step {:?}", shown::line(name))

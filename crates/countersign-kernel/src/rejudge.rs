@@ -1,0 +1,214 @@
+//! What waits, judged again by the policy and the tools of this process.
+//!
+//! Promise: when a start returns, every question that is open can be answered. A question that would be asked in the same
+//! words stays, with the digest that people were shown. One that would be asked on other terms is withdrawn and asked
+//! again under another id. Whatever nobody would be asked any more is withdrawn, and its call does not run. A question
+//! whose tool is not registered here is left alone: another process may have the tool.
+//!
+//! Nothing is looked at where neither the rules nor the tools changed since the last look, so that a start with a hundred
+//! thousand questions costs nothing.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use countersign_core::digest::Digest;
+use countersign_core::elicitation::Elicitation;
+use countersign_core::event::{EventBody, Kind, StartedBy};
+use countersign_core::execution::{Asked, Call, Phase};
+use countersign_core::ids::{ElicitationId, ExecutionId};
+use countersign_core::policy::{Effect, Verdict};
+
+use crate::decide::withdrawal;
+use crate::drive::GateQuestion;
+use crate::error::GatewayError;
+use crate::journal::Beside;
+use crate::kernel::Kernel;
+use crate::live::State;
+use crate::ports::{ElicitationFilter, Page, Write};
+
+const BATCH: usize = 500;
+/// A question's expiry is reckoned a moment before it is recorded; terms are given in whole seconds.
+const ROUNDING: Duration = Duration::from_secs(1);
+
+const TOOL_CHANGED: &str = "the tool changed";
+const POLICY_CHANGED: &str = "the policy changed";
+const NOW_ALLOWED: &str = "the policy changed and now allows this call; call again";
+const NOW_DENIED: &str = "the policy changed and now denies this call";
+const ASKED_AGAIN: &str = "the policy changed, and the question was asked again on its new terms";
+
+/// What this process makes of a call that was judged by another one.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Rejudgement {
+    /// What it waits for, or was approved for, is what it would be asked for now.
+    Stands,
+    /// A person would be asked, but on other terms.
+    AsksOtherwise(Box<Verdict>),
+    /// Nobody would be asked, or about something else.
+    Withdrawn(&'static str),
+    /// Its tool is not registered here, so that nothing can be said of it.
+    ToolMissing,
+}
+
+impl Kernel {
+    /// Judges every open question again where the rules or the tools changed. Gives how many it withdrew.
+    pub(crate) async fn rejudge_open(self: &Arc<Self>) -> Result<usize, GatewayError> {
+        let rulebook = self.rulebook();
+        if self.store.rulebook().await? == Some(rulebook) {
+            return Ok(0);
+        }
+        let filter = ElicitationFilter { open_only: true, ..ElicitationFilter::default() };
+        let (mut page, mut withdrawn, mut failed) = (Page::first(BATCH), 0, false);
+        loop {
+            // Keyset cursors stand still while questions are closed; one that is asked anew comes at the end, and stands.
+            let rows = self.store.elicitations(filter.clone(), page).await?;
+            let executions: BTreeSet<ExecutionId> = rows.items.iter().map(|row| row.execution).collect();
+            // Side by side, so that their commits share the disk's syncs.
+            let judged = executions.into_iter().map(|id| async move {
+                let judged = self.rejudge(id).await;
+                judged.inspect_err(
+                    |error| tracing::error!(execution = %id, ?error, "what waits could not be judged again"),
+                )
+            });
+            for judged in futures_util::future::join_all(judged).await {
+                withdrawn += judged.as_ref().copied().unwrap_or(0);
+                failed |= judged.is_err();
+            }
+            match rows.next {
+                Some(cursor) => page = Page { cursor: Some(cursor), limit: BATCH },
+                None => break,
+            }
+        }
+        if !failed && let Err(error) = self.store.commit(Write { rulebook: Some(rulebook), ..Write::default() }).await
+        {
+            // The next start looks once more, and finds nothing to do.
+            tracing::warn!(?error, "it could not be recorded that everything open was judged again");
+        }
+        Ok(withdrawn)
+    }
+
+    /// What the policy and the tools of this process make of a call that waits or was approved.
+    pub(crate) fn rejudged(&self, state: &State, call: &Call) -> Rejudgement {
+        let Some(tool) = self.catalog.at(&call.path) else { return Rejudgement::ToolMissing };
+        if tool.fingerprint() != call.fingerprint {
+            return Rejudgement::Withdrawn(TOOL_CHANGED);
+        }
+        if state.execution.kind() == Kind::Gate {
+            // The program at the gate looks for its question under the policy of now, and would not find this one.
+            let same = call.policy_version == self.policy_version;
+            return if same { Rejudgement::Stands } else { Rejudgement::Withdrawn(POLICY_CHANGED) };
+        }
+        let verdict = self.verdict(state, call, tool);
+        match (call.phase(), verdict.effect) {
+            (_, Effect::Deny) => Rejudgement::Withdrawn(NOW_DENIED),
+            // It runs on the policy's word alone, which is not given any more.
+            (Phase::Running(run), Effect::Ask) if matches!(run.by, StartedBy::Policy { .. }) => {
+                Rejudgement::Withdrawn(POLICY_CHANGED)
+            }
+            (Phase::Asked { .. }, Effect::Allow) => Rejudgement::Withdrawn(NOW_ALLOWED),
+            (Phase::Asked { elicitation } | Phase::Cleared { elicitation }, Effect::Ask) => {
+                match state.execution.find(*elicitation) {
+                    Some(asked) if self.has_terms_of(asked, &verdict) => Rejudgement::Stands,
+                    _ => Rejudgement::AsksOtherwise(Box::new(verdict)),
+                }
+            }
+            _ => Rejudgement::Stands,
+        }
+    }
+
+    async fn rejudge(self: &Arc<Self>, id: ExecutionId) -> Result<usize, GatewayError> {
+        let Some((live, mut state)) = self.find(id).await? else { return Ok(0) };
+        let recorded = match self.rejudging(&state) {
+            Ok(events) if events.is_empty() => Ok(0),
+            Ok(events) => {
+                let closed: Vec<ElicitationId> = events.iter().filter_map(closes).collect();
+                let recorded = self.record(&mut state, events, Beside::default()).await;
+                recorded.map(|()| {
+                    for id in &closed {
+                        if let Some(waiting) = state.answers.remove(id) {
+                            // A handler that no longer listens finds the withdrawal in the journal.
+                            let _ = waiting.send(());
+                        }
+                    }
+                    closed.len()
+                })
+            }
+            Err(error) => Err(error),
+        };
+        self.go_on(live, state);
+        recorded
+    }
+
+    /// What is to be recorded of an execution with open questions.
+    fn rejudging(&self, state: &State) -> Result<Vec<EventBody>, GatewayError> {
+        let now = self.now_for(state);
+        let mut events = Vec::new();
+        for call in state.execution.unsettled() {
+            // What has expired is closed by the clock.
+            let Some(open) = state.execution.open().find(|e| e.call == call.no && now < e.expires_at) else {
+                continue;
+            };
+            let rejudged = EventBody::Rejudged { call: call.no, policy_version: self.policy_version };
+            match self.rejudged(state, call) {
+                Rejudgement::Stands if call.policy_version != self.policy_version => events.push(rejudged),
+                Rejudgement::Stands | Rejudgement::ToolMissing => {}
+                Rejudgement::AsksOtherwise(verdict) => match self.question_anew(state, call, &verdict)? {
+                    Some(question) => {
+                        events.extend([withdrawal(open.id, ASKED_AGAIN, now), rejudged]);
+                        events.push(EventBody::Asked(Box::new(question)));
+                    }
+                    None => events.extend(self.withdrawn_of(state, call.no, POLICY_CHANGED)),
+                },
+                Rejudgement::Withdrawn(reason) => events.extend(self.withdrawn_of(state, call.no, reason)),
+            }
+        }
+        Ok(events)
+    }
+
+    /// The gate's question on the terms of now; nothing where the tool cannot say what it would do.
+    fn question_anew(
+        &self,
+        state: &State,
+        call: &Call,
+        verdict: &Verdict,
+    ) -> Result<Option<Elicitation>, GatewayError> {
+        let Some(message) = self.gate_message(call) else { return Ok(None) };
+        let question = GateQuestion {
+            message,
+            because: verdict.because(),
+            expires: verdict.expires.unwrap_or(self.settings.expires),
+            remember: self.remember_for(&call.path, verdict.remember),
+        };
+        let digest = state.execution.binding(call, call.fingerprint, self.policy_version).digest();
+        Ok(Some(Elicitation { digest, ..self.gate_elicitation(call, question)? }))
+    }
+
+    /// Whether a question says what it would say if it were asked now.
+    fn has_terms_of(&self, asked: &Asked, verdict: &Verdict) -> bool {
+        let Asked { elicitation, at, .. } = asked;
+        let expires = verdict.expires.unwrap_or(self.settings.expires);
+        verdict.still_because(&elicitation.because)
+            && self.remember_for(&elicitation.tool, verdict.remember) == elicitation.remember
+            && at.until(elicitation.expires_at).abs_diff(expires) < ROUNDING
+    }
+
+    /// Everything that decides whether a call asks and what its question says, as one digest.
+    fn rulebook(&self) -> Digest {
+        let tools = self.catalog.iter().map(|tool| (tool.path(), tool.fingerprint()));
+        let facts = serde_json::json!({
+            "v": 1,
+            "policy": self.policy_version,
+            "expires": self.settings.expires.as_millis().to_string(),
+            "remember": self.settings.remember,
+            "tools": tools.collect::<Vec<_>>(),
+        });
+        Digest::of(facts.to_string().as_bytes())
+    }
+}
+
+fn closes(body: &EventBody) -> Option<ElicitationId> {
+    match body {
+        EventBody::Decided { elicitation, .. } => Some(*elicitation),
+        _ => None,
+    }
+}
