@@ -148,6 +148,9 @@ pub(crate) fn receipt(receipt: &ElicitationResponse, pending: &Pending, paint: P
 
 /// Who decided, how and when, as a journal has it.
 pub(crate) fn decision(decision: &countersign_core::elicitation::Decision, names: &Names) -> String {
+    if let Decider::Gateway { reason } = &decision.by {
+        return format!("withdrawn: {}", shown::line(reason));
+    }
     let outcome = outcome_words(match decision.outcome {
         Outcome::Approved => "approved",
         Outcome::Denied => "denied",
@@ -161,17 +164,19 @@ pub(crate) fn decision(decision: &countersign_core::elicitation::Decision, names
         }
         Decider::Grant { id } => format!(" by the remembered approval {id}"),
         Decider::Clock => ": nobody decided in time".to_owned(),
-        Decider::Gateway { reason } => format!(" by the gateway: {}", shown::line(reason)),
+        Decider::Gateway { .. } => String::new(),
     };
     format!("{outcome}{by}{}", saying(decision.comment.as_deref()))
 }
 
 /// Who decided and how, as the server tells it.
 pub(crate) fn told_decision(decision: &Decision, names: &Names) -> String {
+    if let Some(reason) = &decision.reason {
+        return format!("withdrawn: {}", shown::line(reason));
+    }
     let outcome = outcome_words(&decision.outcome);
     let by = match decision.by.as_str() {
         "clock" => ": nobody decided in time".to_owned(),
-        "gateway" => " by the gateway".to_owned(),
         by => format!(" by {} through {}", names.of(by), shown::line(&decision.channel)),
     };
     format!("{outcome}{by}{}", saying(decision.comment.as_deref()))

@@ -221,6 +221,9 @@ pub(super) fn outcome(item: &wire::Elicitation) -> Markup {
     html! {
         @match &item.decision {
             None => { "waits since " (when::moment(&item.question.asked_at)) }
+            Some(wire::Decision { reason: Some(reason), at, .. }) => {
+                strong.outcome { "Withdrawn" } ": " (text(reason)) ". " (when::moment(at))
+            }
             Some(decision) => {
                 strong.outcome { (decision.outcome) } " by " (person(decision.by_name.as_deref(), &decision.by)) " through " (text(&decision.channel)) ", " (when::moment(&decision.at))
                 @if let Some(comment) = &decision.comment { ": “" (text(comment)) "”" }
@@ -231,6 +234,7 @@ pub(super) fn outcome(item: &wire::Elicitation) -> Markup {
 
 fn decision(item: &wire::Elicitation, around: &Around<'_>, is_long: bool) -> Markup {
     let question = &item.question;
+    let is_blocked = is_long || item.cannot_approve.is_some();
     html! {
         @if item.decision.is_some() {
             footer.decided { p { (outcome(item)) } }
@@ -239,14 +243,14 @@ fn decision(item: &wire::Elicitation, around: &Around<'_>, is_long: bool) -> Mar
                 @if let (PendingKind::Form, Some(schema)) = (question.kind, &question.schema) {
                     fieldset.fields { legend { "Your answer" } (form::fields(schema, "data")) }
                 }
-                p #why-not role="alert" {}
+                p #why-not role="alert" { @if let Some(why) = &item.cannot_approve { (text(why)) } }
                 div.actions {
-                    button.primary name="answer" value="call" disabled[is_long] {
+                    button.primary name="answer" value="call" disabled[is_blocked] {
                         @match question.kind { PendingKind::Approval => "Approve once ", PendingKind::Form => "Send answer " }
                         kbd { "a" }
                     }
                     @if question.kind == PendingKind::Approval && question.remember == "session" {
-                        button name="answer" value="session" disabled[is_long] {
+                        button name="answer" value="session" disabled[is_blocked] {
                             "Approve for session " kbd { "s" }
                         }
                     }

@@ -201,13 +201,14 @@ fn words(body: &EventBody, secrets: &Secrets) -> Markup {
 }
 
 fn decided(decision: &Decision) -> Markup {
+    let withdrawn = matches!(decision.by, Decider::Gateway { .. });
     html! {
-        strong { (format!("{:?}", decision.outcome).to_lowercase()) }
+        strong { @if withdrawn { "withdrawn" } @else { (format!("{:?}", decision.outcome).to_lowercase()) } }
         @match &decision.by {
             Decider::Person { principal, .. } => { " by " (short(principal.as_str())) " through " (text(&decision.channel)) }
             Decider::Grant { .. } => " by a remembered approval",
             Decider::Clock => ": nobody answered in time",
-            Decider::Gateway { .. } => " by the gateway",
+            Decider::Gateway { reason } => { ": " (text(reason)) }
         }
         @if let Some(comment) = &decision.comment { ": “" (text(comment)) "”" }
     }

@@ -1,7 +1,7 @@
 //! Elicitations, the decisions that end them, and approvals that are remembered.
 
-use countersign_core::elicitation::{Decider, Proof};
-use countersign_kernel::Receipt;
+use countersign_core::elicitation::{Decider, Origin, Proof};
+use countersign_kernel::{Catalog, Receipt};
 use countersign_kernel::ports::ElicitationRow;
 use countersign_sdk::Outcome;
 use serde::{Deserialize, Serialize};
@@ -35,6 +35,9 @@ pub struct Elicitation {
     pub requester_name: Option<String>,
     /// How it ended, if it did.
     pub decision: Option<Decision>,
+    /// Why it cannot be approved now, although nobody decided it: its tool is not registered in this server.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cannot_approve: Option<String>,
 }
 
 /// How a question ended.
@@ -65,6 +68,9 @@ pub struct Decision {
     /// The fields of a form.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub data: Option<Value>,
+    /// Why the gateway withdrew it, where it did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
 }
 
 /// A decision on its way.
@@ -187,6 +193,13 @@ impl Elicitation {
 
     /// A question, with its link.
     pub fn of(row: &ElicitationRow, links: &Links) -> Self {
+        let mut decision = row.decision.as_ref().map(Decision::from);
+        if row.elicitation.origin == Origin::Gate
+            && let Some(reason) = decision.as_mut().and_then(|decision| decision.reason.as_mut())
+        {
+            // Before the gate nothing has run; a handler that asked has.
+            reason.push_str(". The call did not run");
+        }
         Self {
             question: Pending::of(&row.elicitation, row.execution, row.asked_at, links),
             status: row.decision.as_ref().map_or("pending", |d| outcome_text(d.outcome)).to_owned(),
@@ -195,8 +208,21 @@ impl Elicitation {
             requester_name: None,
             owner: row.owner.as_ref().map(ToString::to_string),
             owner_name: None,
-            decision: row.decision.as_ref().map(Decision::from),
+            decision,
+            cannot_approve: None,
         }
+    }
+
+    /// The same, for a server that may not have its tool: whoever reads it learns so before they decide.
+    #[must_use]
+    pub fn in_catalog(mut self, row: &ElicitationRow, catalog: &Catalog) -> Self {
+        let tool = &row.elicitation.tool;
+        let waits_for_its_tool = row.decision.is_none() && row.elicitation.origin == Origin::Gate;
+        if waits_for_its_tool && catalog.at(tool).is_none() {
+            self.cannot_approve =
+                Some(format!("The tool {tool} is not registered in this server. Start it with the tool, then approve."));
+        }
+        self
     }
 }
 
@@ -222,6 +248,10 @@ impl From<&countersign_core::elicitation::Decision> for Decision {
             at: decision.at.to_string(),
             comment: decision.comment.clone(),
             data: decision.data.as_ref().map(countersign_core::canonical::Canonical::to_value),
+            reason: match &decision.by {
+                Decider::Gateway { reason } => Some(reason.clone()),
+                Decider::Person { .. } | Decider::Grant { .. } | Decider::Clock => None,
+            },
         }
     }
 }

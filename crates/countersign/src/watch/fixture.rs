@@ -42,6 +42,7 @@ pub(super) fn asked(no: u32, args: Value) -> Elicitation {
         owner: None,
         owner_name: None,
         decision: None,
+        cannot_approve: None,
     }
 }
 
@@ -80,6 +81,7 @@ pub(super) fn denied_by_ann() -> Decision {
         at: NOW.to_string(),
         comment: Some("not today".to_owned()),
         data: None,
+        reason: None,
     }
 }
 
