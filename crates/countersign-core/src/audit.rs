@@ -19,7 +19,7 @@ use crate::time::Timestamp;
 pub struct AuditEntry {
     /// When.
     pub at: Timestamp,
-    /// The name of the transition: a journal event's, or `SessionOpened`, `GrantGiven`, `GrantRevoked`, `TokenCreated`, `TokenRevoked`.
+    /// The name of the transition: a journal event's, or `SessionOpened`, `GrantGiven`, `GrantExpired`, `GrantRevoked`, `TokenCreated`, `TokenRevoked`.
     pub what: String,
     /// Who did it; nobody where the gateway itself did.
     #[serde(default, skip_serializing_if = "Option::is_none")]

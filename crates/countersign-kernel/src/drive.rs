@@ -227,6 +227,9 @@ impl Kernel {
         let Some(call) = state.execution.call(no).cloned() else { return Ok(()) };
         let remember = self.remember_for(&call.path, verdict.remember);
         let session = state.execution.session().clone();
+        if remember == Remember::Session {
+            self.retire_expired_grants(&session).await?;
+        }
         while remember == Remember::Session
             && let Some(grant) =
                 self.grants.covering(&*self.store, &session, Covered::of(&call), self.now()).await?

@@ -196,7 +196,7 @@ impl ElicitationEngine {
         if kernel.catalog.at(tool.path()).is_none_or(|known| known.fingerprint() != tool.fingerprint()) {
             return Err(GateError::UnknownTool);
         }
-        kernel.grants.of(&*kernel.store, &self.session).await?;
+        kernel.retire_expired_grants(&self.session).await?;
         if self.passes_freely(tool) {
             return Ok(Passage::Remembered);
         }

@@ -39,6 +39,7 @@ impl GatewayError {
             Self::Store(StoreError::TokenRevoked(_)) => "token_revoked",
             Self::Store(StoreError::UserInactive(_)) => "user_inactive",
             Self::Store(StoreError::LoginEnded(_)) => "login_ended",
+            Self::Store(StoreError::Corrupt(_)) => "damaged",
             Self::Sandbox(fault) => fault.code(),
             Self::Store(_) | Self::NoEntropy | Self::Closed => "unavailable",
             Self::Journal(ApplyError::Full) => "journal_full",

@@ -3,15 +3,18 @@
 //! Nothing is kept per question: the store knows when the next one expires. The clock may jump, so it is looked at at
 //! least once a second; a question that was closed stays closed.
 
+use std::collections::HashSet;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
+use countersign_core::ids::ElicitationId;
 use countersign_core::time::Timestamp;
 use tokio::sync::Notify;
 
 use crate::error::GatewayError;
 use crate::kernel::Kernel;
+use crate::ports::StoreError;
 
 const BATCH: usize = 200;
 /// How long a jump of the clock can go unnoticed.
@@ -21,11 +24,13 @@ const LONGEST_SLEEP: Duration = Duration::from_secs(1);
 pub(crate) struct Alarm {
     next_ms: AtomicU64,
     moved: Notify,
+    /// Questions whose journals are damaged. They were told of once, and are passed over.
+    left_alone: Mutex<HashSet<ElicitationId>>,
 }
 
 impl Default for Alarm {
     fn default() -> Self {
-        Self { next_ms: AtomicU64::new(u64::MAX), moved: Notify::new() }
+        Self { next_ms: AtomicU64::new(u64::MAX), moved: Notify::new(), left_alone: Mutex::default() }
     }
 }
 
@@ -35,6 +40,14 @@ impl Alarm {
         if self.next_ms.fetch_min(at.as_millis(), Ordering::AcqRel) > at.as_millis() {
             self.moved.notify_one();
         }
+    }
+
+    fn leaves_alone(&self, elicitation: ElicitationId) -> bool {
+        self.left_alone.lock().unwrap_or_else(PoisonError::into_inner).contains(&elicitation)
+    }
+
+    fn leave_alone(&self, elicitation: ElicitationId) {
+        self.left_alone.lock().unwrap_or_else(PoisonError::into_inner).insert(elicitation);
     }
 
     fn reset(&self, at: Option<Timestamp>) {
@@ -81,14 +94,30 @@ impl Kernel {
     async fn expire_due(self: &Arc<Self>, now: Timestamp) -> Result<(), GatewayError> {
         let due = self.store.due(now, BATCH).await?;
         let mut failed = None;
+        let mut left_alone = 0;
         for (elicitation, execution) in &due {
+            if self.alarm.leaves_alone(*elicitation) {
+                left_alone += 1;
+                continue;
+            }
             // One that cannot be closed must not keep the others open.
-            failed = self.expire(*execution, *elicitation).await.err().or(failed);
+            match self.expire(*execution, *elicitation).await {
+                Ok(()) => {}
+                Err(GatewayError::Store(StoreError::Corrupt(problem))) => {
+                    tracing::error!(%elicitation, %execution, problem, "an expired question is left alone: its journal is damaged");
+                    self.alarm.leave_alone(*elicitation);
+                    left_alone += 1;
+                }
+                Err(error) => failed = Some(error),
+            }
         }
         if let Some(error) = failed {
             return Err(error);
         }
-        if due.len() < BATCH {
+        if left_alone > 0 {
+            // They stay due for ever; the others are looked for again in a while.
+            self.alarm.reset(Some(now.after(LONGEST_SLEEP)));
+        } else if due.len() < BATCH {
             self.alarm.reset(None);
             self.set_alarm().await?;
         }

@@ -457,6 +457,9 @@ impl Gateway {
 
     /// The remembered approvals of a session.
     pub async fn grants(&self, session: &SessionId) -> Result<Vec<Grant>, GatewayError> {
+        if !self.kernel.is_closed() {
+            self.kernel.retire_expired_grants(session).await?;
+        }
         Ok(self.kernel.store.grants(session).await?)
     }
 

@@ -22,6 +22,7 @@ mod events;
 mod expiry;
 mod follow;
 mod gateway;
+mod grant_expiry;
 mod grants;
 mod handler;
 mod hooks;

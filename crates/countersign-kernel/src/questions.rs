@@ -278,6 +278,7 @@ impl HandlerHost {
         }
         let Some(tool) = self.kernel.catalog.at(&elicitation.tool) else { return Ok(None) };
         let (store, session) = (&*self.kernel.store, state.execution.session());
+        self.kernel.retire_expired_grants(session).await?;
         let covered = Covered { path: tool.path(), fingerprint: tool.fingerprint(), args: &elicitation.args };
         self.kernel.grants.covering(store, session, covered, self.kernel.now()).await
     }

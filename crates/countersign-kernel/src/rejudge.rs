@@ -62,6 +62,9 @@ impl Kernel {
         loop {
             // Keyset cursors stand still while questions are closed; one that is asked anew comes at the end, and stands.
             let rows = self.store.elicitations(filter.clone(), page).await?;
+            for damaged in &rows.damaged {
+                tracing::error!(elicitation = damaged.id, problem = damaged.problem, "left alone: its record is damaged");
+            }
             let executions: BTreeSet<ExecutionId> = rows.items.iter().map(|row| row.execution).collect();
             // Side by side, so that their commits share the disk's syncs.
             let judged = executions.into_iter().map(|id| async move {

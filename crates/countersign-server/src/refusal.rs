@@ -122,11 +122,11 @@ impl From<GatewayError> for Refusal {
             GatewayError::Store(StoreError::BadCursor) => 400,
             GatewayError::Store(store) if store.is_lost_authority() => 403,
             GatewayError::Store(StoreError::TooManyPending { .. } | StoreError::RequesterFull { .. }) => 429,
+            GatewayError::Store(StoreError::Corrupt(_)) | GatewayError::Journal(_) => 500,
             GatewayError::Store(_)
             | GatewayError::NoEntropy
             | GatewayError::Sandbox(_)
             | GatewayError::Closed => 503,
-            GatewayError::Journal(_) => 500,
         };
         if status >= 500 {
             tracing::error!(code = error.code(), cause = ?error, "a request could not be served");
@@ -138,6 +138,9 @@ impl From<GatewayError> for Refusal {
                 | StoreError::RequesterFull { .. }
                 | StoreError::Overloaded),
             ) => store.to_string(),
+            GatewayError::Store(StoreError::Corrupt(_)) => {
+                "a record of this is damaged, so that nothing was done; `countersign doctor` says more".to_owned()
+            }
             other => other.to_string(),
         };
         Self::new(status, error.code(), detail)

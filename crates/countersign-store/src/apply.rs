@@ -132,6 +132,7 @@ statements! {
     give_grant: "INSERT INTO grants (id, session, token, expires_at, uses_left, body, sum, user)
         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
     use_grant: "UPDATE grants SET uses_left = uses_left - 1 WHERE id = ?1",
+    expire_grant: "UPDATE grants SET uses_left = 0 WHERE id = ?1",
     revoke_grant: "DELETE FROM grants WHERE id = ?1",
     clear_grants: "DELETE FROM grants WHERE session = ?1",
     open_session: "INSERT INTO sessions (id, principal, client, opened_at, sum) VALUES (?1, ?2, ?3, ?4, ?5)
@@ -379,6 +380,9 @@ impl Statements<'_> {
             StagedGrant::Use { blob, .. } => {
                 self.check_grant(grant)?;
                 self.use_grant.execute([blob])?;
+            }
+            StagedGrant::Expire(id) => {
+                self.expire_grant.execute([id])?;
             }
             StagedGrant::Revoke(id) => {
                 self.revoke_grant.execute([id])?;

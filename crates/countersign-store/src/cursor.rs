@@ -75,7 +75,7 @@ impl Window {
         let more = items.len() > self.limit;
         items.truncate(self.limit);
         let next = items.last().filter(|_| more).map(|last| text(self.list, name(last)));
-        Listing { items, next }
+        Listing { items, next, damaged: Vec::new() }
     }
 }
 
@@ -83,7 +83,7 @@ impl Window {
     /// A page that ended before there were enough rows, because they are large.
     pub(crate) fn cut_short<T>(&self, items: Vec<T>, name: impl Fn(&T) -> (Timestamp, Blob)) -> Listing<T> {
         let next = items.last().map(|last| text(self.list, name(last)));
-        Listing { items, next }
+        Listing { items, next, damaged: Vec::new() }
     }
 }
 

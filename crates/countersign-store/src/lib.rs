@@ -10,6 +10,7 @@
 mod apply;
 mod cursor;
 mod fault;
+mod files;
 mod open;
 mod read;
 mod rows;

@@ -7,6 +7,7 @@
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use countersign_core::audit;
@@ -16,6 +17,7 @@ use rusqlite::{Connection, ErrorCode, OpenFlags};
 
 use crate::apply::{Head, Statements};
 use crate::fault::{Fault, is_damage};
+use crate::files::Files;
 use crate::rows;
 use crate::schema::{APPLICATION_ID, MIGRATIONS, MigrationError, migrate};
 
@@ -130,6 +132,7 @@ pub(crate) struct Opened {
     pub(crate) head: Head,
     pub(crate) file: PathBuf,
     pub(crate) lock: File,
+    pub(crate) files: Arc<Files>,
 }
 
 /// Opens the database in a folder, making either if it is not there.
@@ -151,7 +154,8 @@ pub(crate) fn open(folder: &Path, options: &SqliteOptions) -> Result<Opened, Ope
     Statements::prepare(&connection)
         .map_err(|error| OpenError::Corrupt { file: file.clone(), problem: error.to_string() })?;
     let head = check_audit(&connection, &file)?;
-    Ok(Opened { connection, head, file, lock })
+    let files = Files::of((&folder.join(LOCK), &lock), &file, &beside(&file, "-wal")).map_err(in_folder)?;
+    Ok(Opened { connection, head, file, lock, files: Arc::new(files) })
 }
 
 fn make_folder(folder: &Path) -> io::Result<()> {

@@ -17,8 +17,8 @@ use countersign_core::grant::Grant;
 use countersign_core::ids::{ElicitationId, ExecutionId, LoginId};
 use countersign_core::time::Timestamp;
 use countersign_kernel::ports::{
-    ByteBudget, ElicitationFilter, ElicitationRow, ExecutionFilter, ExecutionRow, JournalPart, Listing, LoginRow,
-    SessionRow, SessionSummary, Standing, StoreError, TokenRow, UserRow,
+    ByteBudget, DamagedRow, ElicitationFilter, ElicitationRow, ExecutionFilter, ExecutionRow, JournalPart,
+    Listing, LoginRow, SessionRow, SessionSummary, Standing, StoreError, TokenRow, UserRow,
 };
 use countersign_sdk::{PrincipalId, SessionId};
 use rusqlite::{Connection, OpenFlags, Params, Row, params};
@@ -27,8 +27,9 @@ use tokio::sync::Semaphore;
 use crate::apply::usable_grant;
 use crate::cursor::{Window, numbered};
 use crate::fault::{Closed, Fault};
+use crate::files::Files;
 use crate::open;
-use crate::rows::{self, ELICITATION_COLUMNS, EXECUTION_COLUMNS, Stored as _, TOKEN_COLUMNS, millis};
+use crate::rows::{self, Blob, ELICITATION_COLUMNS, EXECUTION_COLUMNS, Stored, TOKEN_COLUMNS, millis};
 
 /// How many connections are kept open while nobody reads.
 const IDLE: usize = 8;
@@ -41,14 +42,15 @@ pub(crate) const SHORT: u64 = 64;
 #[derive(Debug)]
 pub(crate) struct Readers {
     file: PathBuf,
+    files: Arc<Files>,
     idle: Mutex<Vec<Connection>>,
     lists: Arc<Semaphore>,
 }
 
 impl Readers {
     /// Connections to this file, opened when they are needed.
-    pub(crate) fn new(file: PathBuf) -> Self {
-        Self { file, idle: Mutex::new(Vec::new()), lists: Arc::new(Semaphore::new(LISTS)) }
+    pub(crate) fn new(file: PathBuf, files: Arc<Files>) -> Self {
+        Self { file, files, idle: Mutex::new(Vec::new()), lists: Arc::new(Semaphore::new(LISTS)) }
     }
 
     /// Runs a point read here and now.
@@ -56,6 +58,7 @@ impl Readers {
         &self,
         read: impl FnOnce(&Connection) -> Result<T, Fault>,
     ) -> Result<T, StoreError> {
+        self.files.check().map_err(|lost| StoreError::Unavailable(Box::new(lost)))?;
         let connection = match self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop() {
             Some(connection) => connection,
             None => self.connect().map_err(|e| StoreError::from(Fault::from(e)))?,
@@ -146,10 +149,13 @@ pub(crate) fn executions(
         let requester = filter.requester.as_ref().map(PrincipalId::as_str);
         let session = filter.session.as_ref().map(SessionId::as_str);
         let params = params![window.start.at, window.start.id, window.rows(), requester, session];
-        items.extend(all(db, &sql, params, rows::execution_row)?);
+        items.extend(all(db, &sql, params, |row| {
+            let id: ExecutionId = rows::id(row, 0)?;
+            Found::of(rows::execution_row(row), id, id, rows::moment(row, 5)?)
+        })?);
     }
-    items.sort_by_key(|row| std::cmp::Reverse((row.created_at, row.id)));
-    Ok(window.listing(items, |row| (row.created_at, row.id.blob())))
+    items.sort_by_key(|found| std::cmp::Reverse((found.at, found.id)));
+    Ok(listing(window, items))
 }
 
 /// What selects them: one condition, or one for each status where the index by status leads there fastest. The unary
@@ -203,11 +209,59 @@ pub(crate) fn elicitations(
         (filter.subject.map(|it| *it.as_bytes()), filter.owner.as_ref().map(PrincipalId::as_str));
     let Window { start, .. } = window;
     let params = params![start.at, start.id, window.rows(), execution, digest, requester, subject, owner];
-    let name = |row: &ElicitationRow| (row.asked_at, row.elicitation.id.blob());
-    match within_budget(db, &sql, params, rows::elicitation_bytes, rows::elicitation_row)? {
-        Read::All(items) => Ok(window.listing(items, name)),
-        Read::CutShort(items) => Ok(window.cut_short(items, name)),
+    let read = |row: &Row<'_>| {
+        let (id, execution): (ElicitationId, ExecutionId) = (rows::id(row, 16)?, rows::id(row, 8)?);
+        Found::of(rows::elicitation_row(row), id, execution, rows::moment(row, 4)?)
+    };
+    let name = |found: &Found<ElicitationRow>| (found.at, found.id);
+    let part = match within_budget(db, &sql, params, rows::elicitation_bytes, read)? {
+        Read::All(items) => window.listing(items, name),
+        Read::CutShort(items) => window.cut_short(items, name),
+    };
+    Ok(told_apart(part))
+}
+
+/// A row of a list, whole or damaged, with its place in it.
+struct Found<T> {
+    at: Timestamp,
+    id: Blob,
+    row: Result<T, DamagedRow>,
+}
+
+impl<T> Found<T> {
+    /// Keeps a row that cannot be read as such; only what is wrong with the medium fails the list.
+    fn of(
+        read: Result<T, Fault>,
+        id: impl Stored,
+        execution: ExecutionId,
+        at: Timestamp,
+    ) -> Result<Self, Fault> {
+        let row = match read {
+            Ok(row) => Ok(row),
+            Err(Fault::Refused(error)) => {
+                Err(DamagedRow { id: id.to_string(), execution, at, problem: error.to_string() })
+            }
+            Err(fault) => return Err(fault),
+        };
+        Ok(Self { at, id: id.blob(), row })
     }
+}
+
+fn listing<T>(window: &Window, items: Vec<Found<T>>) -> Listing<T> {
+    told_apart(window.listing(items, |found| (found.at, found.id)))
+}
+
+/// The whole rows of a part, and the damaged ones beside them.
+fn told_apart<T>(part: Listing<Found<T>>) -> Listing<T> {
+    let Listing { items, next, .. } = part;
+    let mut whole = Listing { items: Vec::with_capacity(items.len()), next, damaged: Vec::new() };
+    for found in items {
+        match found.row {
+            Ok(row) => whole.items.push(row),
+            Err(damaged) => whole.damaged.push(damaged),
+        }
+    }
+    whole
 }
 
 const ELICITATIONS: &str = "elicitations e JOIN executions x ON x.no = e.execution
@@ -306,8 +360,9 @@ pub(crate) fn sessions(
         Ok((row.get::<_, i64>(5)?, summary))
     };
     let items = all(db, SESSIONS, params, read)?;
-    let Listing { items, next } = window.listing(items, |(no, of)| (of.row.opened_at, numbered(*no)));
-    Ok(Listing { items: items.into_iter().map(|(_, summary)| summary).collect(), next })
+    let Listing { items, next, damaged } =
+        window.listing(items, |(no, of)| (of.row.opened_at, numbered(*no)));
+    Ok(Listing { items: items.into_iter().map(|(_, summary)| summary).collect(), next, damaged })
 }
 
 const SESSIONS: &str = concat!(

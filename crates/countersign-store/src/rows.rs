@@ -199,6 +199,12 @@ fn holds(unchanged: bool, what: &str) -> Result<(), Fault> {
     }
 }
 
+/// A row's place in time, also where its column makes no sense: then it stands at the beginning.
+pub(crate) fn moment(row: &Row<'_>, column: usize) -> Result<Timestamp, Fault> {
+    let ms: i64 = row.get(column)?;
+    Ok(timestamp(ms).unwrap_or_default())
+}
+
 /// An id from its column.
 pub(crate) fn id<T: Stored>(row: &Row<'_>, column: usize) -> Result<T, Fault> {
     Ok(T::of_blob(row.get(column)?))
@@ -240,7 +246,7 @@ fn execution_facts(row: &Row<'_>, column: usize) -> Result<ExecutionRow, Fault> 
 /// Columns of `elicitations e`, its decision `d`, its place `o` among the open ones and its execution `x`, in the order
 /// that [`elicitation_row`] reads.
 pub(crate) const ELICITATION_COLUMNS: &str = "e.body, e.sum, d.body, d.sum, e.asked_at, e.expires_at, e.digest, \
-    o.expires_at, x.id, x.kind, x.session, x.requester, x.key, x.created_at, x.sum, x.owner";
+    o.expires_at, x.id, x.kind, x.session, x.requester, x.key, x.created_at, x.sum, x.owner, e.id";
 
 /// An elicitation, from [`ELICITATION_COLUMNS`].
 pub(crate) fn elicitation_row(row: &Row<'_>) -> Result<ElicitationRow, Fault> {

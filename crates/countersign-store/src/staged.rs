@@ -72,6 +72,7 @@ pub(crate) enum StagedGrant {
         blob: Blob,
         now: i64,
     },
+    Expire(Blob),
     Revoke(Blob),
     Clear(SessionId),
 }
@@ -214,6 +215,7 @@ impl StagedGrant {
                 session: grant.session,
             },
             GrantWrite::Use { id, now } => Self::Use { id, blob: id.blob(), now: millis(now) },
+            GrantWrite::Expire(id) => Self::Expire(id.blob()),
             GrantWrite::Revoke(id) => Self::Revoke(id.blob()),
             GrantWrite::Clear(session) => Self::Clear(session),
         })

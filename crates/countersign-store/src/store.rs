@@ -52,9 +52,10 @@ impl SqliteStore {
     pub fn open_with(folder: &Path, options: &SqliteOptions) -> Result<Self, OpenError> {
         let opened = open::open(folder, options)?;
         let bound = options.queue_bound.max(1);
-        let writer = Writer::start(opened.connection, opened.head, bound)
+        let writer = Writer::start(opened.connection, opened.head, Arc::clone(&opened.files), bound)
             .map_err(|source| OpenError::Folder { folder: folder.to_owned(), source })?;
-        Ok(Self { readers: Arc::new(Readers::new(opened.file)), writer, _lock: opened.lock })
+        let readers = Arc::new(Readers::new(opened.file, opened.files));
+        Ok(Self { readers, writer, _lock: opened.lock })
     }
 
     /// What it has written so far.

@@ -2,7 +2,7 @@
 //!
 //! Promises: nobody hears of success before the transaction is on the medium; if the transaction fails, everybody in it
 //! hears so, and nothing of it remains; a refusal concerns only the change that is refused; changes happen in the order
-//! in which they were queued. What was accepted without an answer is tried again until it is written, and whoever reads
+//! in which they were queued; nobody hears of success for what went into a file that has lost its name. What was accepted without an answer is tried again until it is written, and whoever reads
 //! finds it.
 //!
 //! A transaction costs the same whether it carries one change or many, so the thread waits a moment for company where that
@@ -20,6 +20,7 @@ use tokio::sync::oneshot;
 
 use crate::apply::{Head, Statements, lasting};
 use crate::fault::{Closed, Fault, StillFailing, TransactionFailed, damage, is_damage};
+use crate::files::{Files, Lost};
 use crate::staged::Staged;
 
 /// Transactions committed, each one wait for the medium. The name is stable: dashboards rely on it.
@@ -65,13 +66,18 @@ pub(crate) struct Shared {
 
 impl Writer {
     /// Starts the thread on the connection that writes.
-    pub(crate) fn start(connection: Connection, head: Head, bound: usize) -> std::io::Result<Self> {
+    pub(crate) fn start(
+        connection: Connection,
+        head: Head,
+        files: Arc<Files>,
+        bound: usize,
+    ) -> std::io::Result<Self> {
         let (queue, commands) = mpsc::channel();
         let shared = Arc::new(Shared::default());
         let seen = Arc::clone(&shared);
         let thread = std::thread::Builder::new()
             .name("countersign-store".into())
-            .spawn(move || run(&connection, head, &commands, &seen))?;
+            .spawn(move || run(&connection, head, &files, &commands, &seen))?;
         Ok(Self { queue: Some(queue), thread: Some(thread), shared, bound })
     }
 
@@ -148,8 +154,14 @@ fn closed<T>() -> Result<T, StoreError> {
     Err(StoreError::Unavailable(Box::new(Closed)))
 }
 
-fn run(connection: &Connection, head: Head, queue: &Receiver<Command>, shared: &Shared) {
-    match Thread::new(connection, head, shared) {
+fn run(
+    connection: &Connection,
+    head: Head,
+    files: &Files,
+    queue: &Receiver<Command>,
+    shared: &Shared,
+) {
+    match Thread::new(connection, head, files, shared) {
         Ok(mut thread) => thread.serve(queue),
         // Then the queue closes, and everybody who sends hears that the store is unavailable.
         Err(error) => tracing::error!(%error, "the store's statements do not fit its database"),
@@ -162,6 +174,7 @@ struct Thread<'c> {
     statements: Statements<'c>,
     begin: Statement<'c>,
     commit: Statement<'c>,
+    files: &'c Files,
     shared: &'c Shared,
     /// Unknown after a transaction failed.
     head: Option<Head>,
@@ -193,12 +206,18 @@ enum Aborted {
 type Outcome = Result<Committed, StoreError>;
 
 impl<'c> Thread<'c> {
-    fn new(connection: &'c Connection, head: Head, shared: &'c Shared) -> rusqlite::Result<Self> {
+    fn new(
+        connection: &'c Connection,
+        head: Head,
+        files: &'c Files,
+        shared: &'c Shared,
+    ) -> rusqlite::Result<Self> {
         Ok(Self {
             statements: Statements::prepare(connection)?,
             begin: lasting(connection, "BEGIN IMMEDIATE")?,
             commit: lasting(connection, "COMMIT")?,
             connection,
+            files,
             shared,
             head: Some(head),
             company: 0,
@@ -269,12 +288,19 @@ impl<'c> Thread<'c> {
         if let Some(damage) = &self.damaged {
             return refuse_all(batch, damage);
         }
+        if let Err(lost) = self.files.check() {
+            return self.lose(batch, &lost);
+        }
         let attempt = match self.attempt(&batch, Isolation::Checks) {
             Err(Aborted::Untidy) => self.attempt(&batch, Isolation::Savepoints),
             done => done,
         };
         match attempt {
-            Ok(outcomes) => self.acknowledge(batch, outcomes),
+            // Looked at last: what was removed before the commit has taken it along.
+            Ok(outcomes) => match self.files.check() {
+                Ok(()) => self.acknowledge(batch, outcomes),
+                Err(lost) => self.lose(batch, &lost),
+            },
             Err(Aborted::Failed(error)) => self.fail(batch, error),
             // With savepoints nothing is untidy; were it so, a failure is the answer that promises nothing.
             Err(Aborted::Untidy) => self.fail(batch, rusqlite::Error::InvalidQuery),
@@ -391,6 +417,14 @@ impl<'c> Thread<'c> {
         }
     }
 
+    /// The files are gone, for good. What nobody waits for is lost with them; the log said so.
+    fn lose(&self, batch: Vec<Command>, lost: &Lost) {
+        self.shared.failing.store(true, Ordering::Release);
+        for answer in batch.into_iter().filter_map(|command| command.answer) {
+            drop(answer.send(Err(StoreError::Unavailable(Box::new(lost.clone())))));
+        }
+    }
+
     /// SQLite rolls some failures back itself.
     fn roll_back(&self) {
         if !self.connection.is_autocommit()
@@ -456,9 +490,9 @@ mod tests {
 
     #[test]
     fn what_is_refused_in_a_transaction_leaves_its_neighbours_alone() {
-        let (_folder, Opened { connection, head, .. }) = opened();
+        let (_folder, Opened { connection, head, files, .. }) = opened();
         let shared = Shared::default();
-        let mut thread = Thread::new(&connection, head, &shared).unwrap();
+        let mut thread = Thread::new(&connection, head, &files, &shared).unwrap();
         let (first, last) = (Subject::new(), Subject::new());
         let grant = first.grant();
         let twice = Write { grants: vec![GrantWrite::Give(grant.clone()); 2], ..Subject::new().start() };
@@ -480,9 +514,9 @@ mod tests {
 
     #[test]
     fn a_database_that_may_not_grow_fails_everybody_and_goes_on_when_it_may() {
-        let (_folder, Opened { connection, head, .. }) = opened();
+        let (_folder, Opened { connection, head, files, .. }) = opened();
         let shared = Shared::default();
-        let mut thread = Thread::new(&connection, head, &shared).unwrap();
+        let mut thread = Thread::new(&connection, head, &files, &shared).unwrap();
         let limit = |pages: i64| {
             connection.pragma_update_and_check(None, "max_page_count", pages, |_| Ok(())).unwrap();
         };
@@ -513,9 +547,9 @@ mod tests {
 
     #[test]
     fn the_first_try_after_a_failure_needs_no_change_to_write() {
-        let (_folder, Opened { connection, head, .. }) = opened();
+        let (_folder, Opened { connection, head, files, .. }) = opened();
         let shared = Shared::default();
-        let mut thread = Thread::new(&connection, head, &shared).unwrap();
+        let mut thread = Thread::new(&connection, head, &files, &shared).unwrap();
         shared.failing.store(true, Ordering::Relaxed);
         thread.process(Vec::new());
         assert!(!shared.failing.load(Ordering::Relaxed));

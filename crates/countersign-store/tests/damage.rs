@@ -13,7 +13,7 @@ use countersign_core::execution::Status;
 use countersign_core::grant::Grant;
 use countersign_core::ids::CallNo;
 use countersign_kernel::ports::{
-    ElicitationFilter, ElicitationRow, ExecutionFilter, ExecutionRow, GrantWrite, Page, SessionRow, Store,
+    ElicitationFilter, ElicitationRow, ExecutionFilter, ExecutionRow, GrantWrite, Listing, Page, SessionRow, Store,
     StoreError, TokenRow, Write,
 };
 use countersign_sdk::Outcome;
@@ -197,11 +197,15 @@ async fn agrees(store: &SqliteStore, truth: &Truth, place: usize) -> bool {
     let executions = store.executions(ExecutionFilter::default(), Page::first(1_000)).await;
     let mut rows: Vec<_> = truth.subjects.iter().map(|(row, _)| facts(row)).collect();
     rows.reverse();
-    agrees &= holds(executions.map(|found| found.items.iter().map(facts).collect()), &rows, place);
+    let executions = executions.map(|found| Listing {
+        items: found.items.iter().map(facts).collect(),
+        next: found.next,
+        damaged: found.damaged,
+    });
+    agrees &= lists(executions, &rows, place);
     let open = ElicitationFilter { open_only: true, ..Default::default() };
     let expected: Vec<_> = truth.elicitations.iter().filter(|row| row.decision.is_none()).cloned().collect();
-    agrees &=
-        holds(store.elicitations(open, Page::first(1_000)).await.map(|found| found.items), &expected, place);
+    agrees &= lists(store.elicitations(open, Page::first(1_000)).await, &expected, place);
     agrees &= holds(store.grants(&truth.session.id).await, &truth.grants, place);
     agrees &= holds(store.session(&truth.session.id).await, &Some(truth.session.clone()), place);
     agrees &= holds(store.token_by_hash(truth.token.hash).await, &Some(truth.token.clone()), place);
@@ -211,6 +215,61 @@ async fn agrees(store: &SqliteStore, truth: &Truth, place: usize) -> bool {
         Err(error) => agrees &= holds(Err(error), &truth.audit, place),
     }
     agrees
+}
+
+/// Whether a list is the truth. What is missing must be named as damaged, and what is there must be true.
+fn lists<T: PartialEq + std::fmt::Debug>(
+    found: Result<Listing<T>, StoreError>,
+    truth: &Vec<T>,
+    place: usize,
+) -> bool {
+    match found {
+        Ok(found) if !found.damaged.is_empty() => {
+            assert!(found.items.iter().all(|item| truth.contains(item)), "byte {place}: {found:?}");
+            assert_eq!(found.items.len() + found.damaged.len(), truth.len(), "byte {place}");
+            false
+        }
+        found => holds(found.map(|found| found.items), truth, place),
+    }
+}
+
+#[tokio::test]
+async fn a_damaged_row_is_named_in_its_place_and_the_others_are_listed() {
+    let filled = fill().await;
+    let folder = filled.folder.path();
+    let database = rusqlite::Connection::open(file(folder)).unwrap();
+    let changed = database
+        .execute("UPDATE elicitations SET body = replace(body, '\"message\"', '\"massage\"') WHERE no IN (2, 14)", [])
+        .unwrap();
+    assert_eq!(changed, 2);
+    database.execute("UPDATE executions SET session = 'ses_other' WHERE no = 4", []).unwrap();
+    drop(database);
+    let store = SqliteStore::open(folder).unwrap();
+    let all = &filled.truth.elicitations;
+    let (mut items, mut damaged, mut page) = (Vec::new(), Vec::new(), Page::first(7));
+    loop {
+        let found = store.elicitations(ElicitationFilter::default(), page).await.unwrap();
+        assert!(found.items.len() + found.damaged.len() <= 7);
+        items.extend(found.items);
+        damaged.extend(found.damaged);
+        let Some(cursor) = found.next else { break };
+        page = Page { cursor: Some(cursor), limit: 7 };
+    }
+    let ids: Vec<String> = damaged.iter().map(|row| row.id.clone()).collect();
+    let expected: Vec<String> =
+        [1, 3, 13].map(|n: usize| all[n].elicitation.id.to_string()).into();
+    assert_eq!(ids, expected, "also the one whose execution was changed");
+    assert_eq!(damaged[0].execution, all[1].execution);
+    assert_eq!(damaged[0].at, all[1].asked_at);
+    assert!(damaged[0].problem.contains("changed since it was written"), "{:?}", damaged[0]);
+    let whole: Vec<_> = all.iter().filter(|row| !ids.contains(&row.elicitation.id.to_string())).cloned().collect();
+    assert_eq!(items, whole);
+
+    let executions = store.executions(ExecutionFilter::default(), Page::first(1_000)).await.unwrap();
+    assert_eq!((executions.items.len(), executions.damaged.len()), (29, 1));
+    assert_eq!(executions.damaged[0].id, all[3].execution.to_string());
+    let one = store.elicitation(all[1].elicitation.id).await;
+    assert!(matches!(one, Err(StoreError::Corrupt(_))), "alone it is an error: {one:?}");
 }
 
 /// What follows from the journal alone, and can be made again from it, is not guarded by a checksum.

@@ -454,6 +454,11 @@ impl State {
                     let used = self.is_usable(grant, *now).then(|| grant.clone().used()).flatten();
                     *grant = used.ok_or_else(gone)?;
                 }
+                GrantWrite::Expire(id) => {
+                    if let Some(grant) = grants.iter_mut().find(|grant| grant.id == *id) {
+                        grant.uses_left = Some(0);
+                    }
+                }
                 GrantWrite::Revoke(id) => grants.retain(|grant| grant.id != *id),
                 GrantWrite::Clear(session) => grants.retain(|grant| grant.session != *session),
             }
@@ -570,7 +575,7 @@ fn listing<'r, T: Clone + 'r>(
     let more = items.len() > limit;
     items.truncate(limit);
     let next = items.last().filter(|_| more).map(name);
-    Listing { items, next }
+    Listing { items, next, damaged: Vec::new() }
 }
 
 fn cursor(list: char, at: Timestamp, id: impl std::fmt::Display) -> String {

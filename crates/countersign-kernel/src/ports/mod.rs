@@ -16,7 +16,8 @@ pub use scripts::{
     Completion, Program, Request, ScriptEnd, ScriptFault, ScriptHost, Stripped, Turn, Vm, Wanted,
 };
 pub use store::{
-    ByteBudget, Committed, ElicitationFilter, ElicitationRow, ExecutionFilter, ExecutionRow, GrantWrite,
-    JournalPart, JournalWrite, Listing, LoginRow, LoginWrite, MAX_LISTING_BYTES, Page, Requirement, SessionRow,
-    SessionSummary, Standing, Store, StoreError, TokenRow, TokenWrite, UserMay, UserRow, UserWrite, Write,
+    ByteBudget, Committed, DamagedRow, ElicitationFilter, ElicitationRow, ExecutionFilter, ExecutionRow,
+    GrantWrite, JournalPart, JournalWrite, Listing, LoginRow, LoginWrite, MAX_LISTING_BYTES, Page, Requirement,
+    SessionRow, SessionSummary, Standing, Store, StoreError, TokenRow, TokenWrite, UserMay, UserRow, UserWrite,
+    Write,
 };

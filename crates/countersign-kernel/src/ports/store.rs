@@ -207,6 +207,8 @@ pub enum GrantWrite {
         /// The moment of use.
         now: Timestamp,
     },
+    /// It was found expired: it has no uses left from now on, whatever the clock says later.
+    Expire(GrantId),
     /// Forget one. Forgetting what is not there changes nothing.
     Revoke(GrantId),
     /// Forget all of a session.
@@ -506,6 +508,21 @@ pub struct Listing<T> {
     pub items: Vec<T>,
     /// Where to go on; nothing at the end.
     pub next: Option<String>,
+    /// What should be among the items and cannot be read. Each takes the place of one item.
+    pub damaged: Vec<DamagedRow>,
+}
+
+/// A record that is not what was written. It is shown as such, and nothing is done with it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DamagedRow {
+    /// Its id, as far as that can be told: an execution's or an elicitation's.
+    pub id: String,
+    /// The execution it belongs to.
+    pub execution: ExecutionId,
+    /// When it was made.
+    pub at: Timestamp,
+    /// What is wrong with it.
+    pub problem: String,
 }
 
 /// Why the store did not do it.

@@ -201,3 +201,33 @@ async fn a_yes_for_the_session_counts_half_a_day_and_no_longer() {
     tokio::time::sleep(Duration::from_secs(1)).await;
     assert!(call(&gateway, "lab.destroy").await.paused().is_some());
 }
+
+/// Whoever looks: a call that would have used it, or a person who reads the list.
+#[test]
+fn a_grant_that_was_seen_expired_stays_so_when_the_clock_goes_back() {
+    const MINUTE_MS: i64 = 60_000;
+    for seen_by_a_call in [true, false] {
+        let world = World::new(1);
+        let grant = world.life(async |gateway| give(&gateway, "lab.destroy", Some(Duration::from_secs(30)), None).await);
+        world.clock.jump(MINUTE_MS);
+        world.life(async |gateway| {
+            if seen_by_a_call {
+                assert!(call(&gateway, "lab.destroy").await.paused().is_some());
+            } else {
+                gateway.grants(&session()).await.unwrap();
+            }
+            world.clock.jump(-MINUTE_MS);
+            assert!(gateway.now() < grant.expires_at.unwrap());
+            assert!(call(&gateway, "lab.destroy").await.paused().is_some(), "in this process");
+        });
+        world.life(async |gateway| {
+            assert!(gateway.now() < grant.expires_at.unwrap());
+            assert!(call(&gateway, "lab.destroy").await.paused().is_some(), "and in the next");
+            let listed = gateway.grants(&session()).await.unwrap();
+            assert_eq!(listed.iter().map(|grant| grant.uses_left).collect::<Vec<_>>(), [Some(0)]);
+            // Those that nobody saw expire, and those given since, count as ever.
+            give(&gateway, "lab.destroy", Some(Duration::from_secs(30)), None).await;
+            assert!(call(&gateway, "lab.destroy").await.success());
+        });
+    }
+}

@@ -44,6 +44,7 @@ pub(super) async fn page(reader: Reader) -> Result<Response, Trouble> {
                         button.quiet type="button" data-show-keys { "Keys " kbd { "?" } }
                     }
                 }
+                (damaged(&list.damaged))
                 ol #cards data-next=[list.next_cursor.as_deref()] { (cards_of(&list.items, &schemas)) }
                 div #more {}
                 (nothing(!list.items.is_empty()))
@@ -72,6 +73,15 @@ pub(super) async fn cards(reader: Reader, Params(wanted): Params<Wanted>) -> Res
     let schemas = schemas_of(&reader, &list.items).await?;
     let page = html! { ol data-next=[list.next_cursor.as_deref()] { (cards_of(&list.items, &schemas)) } };
     Ok(html_response(StatusCode::OK, &page))
+}
+
+/// What is there and cannot be shown. It is named, so that nobody takes the rest for all there is.
+pub(super) fn damaged(rows: &[wire::Damaged]) -> Markup {
+    html! {
+        @for row in rows {
+            p.warning data-damaged=(row.id) { code { (row.id) } ": " (row.message) }
+        }
+    }
 }
 
 fn waiting(cursor: Option<&str>) -> String {

@@ -50,7 +50,8 @@ pub(super) async fn list(
 ) -> Result<Json<wire::List<wire::AuditRecord>>, Refusal> {
     let page = shared.gateway.audit_page(&wanted.query()?).await?;
     let next_cursor = page.next.map(|seq| seq.to_string());
-    Ok(Json(wire::List { items: page.records.iter().map(Into::into).collect(), next_cursor }))
+    let items = page.records.iter().map(Into::into).collect();
+    Ok(Json(wire::List { next_cursor, ..wire::List::whole(items) }))
 }
 
 /// Whether the chain of the audit holds

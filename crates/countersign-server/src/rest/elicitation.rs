@@ -83,9 +83,11 @@ pub(super) async fn list(
     let filter = ElicitationFilter { open_only, execution, digest, subject, owner, requester };
     let page = Part { cursor: wanted.cursor, limit: wanted.limit }.page()?;
     let part = shared.gateway.elicitations(filter, page).await?;
-    let mut items: Vec<_> = part.items.iter().map(|row| wire::Elicitation::of(row, &shared.links)).collect();
+    let item = |row| wire::Elicitation::of(row, &shared.links).in_catalog(row, shared.gateway.catalog());
+    let mut items: Vec<_> = part.items.iter().map(item).collect();
     named(&shared, &mut items).await?;
-    Ok(Json(wire::List { items, next_cursor: part.next }))
+    let damaged = part.damaged.iter().map(Into::into).collect();
+    Ok(Json(wire::List { items, next_cursor: part.next, damaged }))
 }
 
 /// One elicitation
@@ -99,7 +101,8 @@ pub(super) async fn one(
     Named(id): Named<String>,
 ) -> Result<Json<wire::Elicitation>, Refusal> {
     let row = own::elicitation(&shared, &caller, &id).await?;
-    let mut item = [wire::Elicitation::of(&row, &shared.links)];
+    let mut item =
+        [wire::Elicitation::of(&row, &shared.links).in_catalog(&row, shared.gateway.catalog())];
     named(&shared, &mut item).await?;
     let [item] = item;
     Ok(Json(item))

@@ -113,7 +113,8 @@ pub(super) async fn list(
     };
     let filter = ExecutionFilter { status, requester, session };
     let part = shared.gateway.executions(filter, page).await?;
-    Ok(Json(wire::List { items: part.items.iter().map(Into::into).collect(), next_cursor: part.next }))
+    let (items, damaged) = (part.items.iter().map(Into::into), part.damaged.iter().map(Into::into));
+    Ok(Json(wire::List { items: items.collect(), next_cursor: part.next, damaged: damaged.collect() }))
 }
 
 /// How long to wait.

@@ -23,5 +23,6 @@ pub(super) async fn list(
     Params(part): Params<Part>,
 ) -> Result<Json<wire::List<wire::Session>>, Refusal> {
     let part = shared.gateway.sessions(part.page()?).await?;
-    Ok(Json(wire::List { items: part.items.iter().map(Into::into).collect(), next_cursor: part.next }))
+    let items = part.items.iter().map(Into::into).collect();
+    Ok(Json(wire::List { next_cursor: part.next, ..wire::List::whole(items) }))
 }

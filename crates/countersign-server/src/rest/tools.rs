@@ -72,7 +72,7 @@ fn by_path(
     };
     let (items, rest) = fitting(rest.map(|tool| (&**tool).into()), limit);
     let next_cursor = items.last().filter(|_| rest == Rest::More).map(|last| last.path.clone());
-    Ok(wire::List { items, next_cursor })
+    Ok(wire::List { next_cursor, ..wire::List::whole(items) })
 }
 
 /// Whether a part of a list is the last.

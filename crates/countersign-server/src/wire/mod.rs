@@ -32,6 +32,7 @@ pub use policy::{ExplainRequest, Explanation, RuleReport};
 pub use problem::Problem;
 pub use sessions::Session;
 
+use countersign_kernel::ports::DamagedRow;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -43,11 +44,46 @@ pub struct List<T> {
     pub items: Vec<T>,
     /// What to give as `cursor` for the next part; null at the end.
     pub next_cursor: Option<String>,
+    /// What should be among the items and cannot be read.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub damaged: Vec<Damaged>,
+}
+
+/// A record that is not what was written. It can be neither decided nor run.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Damaged {
+    /// Its id.
+    pub id: String,
+    /// The execution it belongs to.
+    pub execution_id: String,
+    /// When it was made.
+    pub at: String,
+    /// `damaged`.
+    pub code: String,
+    /// What to do about it.
+    pub message: String,
+}
+
+impl From<&DamagedRow> for Damaged {
+    fn from(row: &DamagedRow) -> Self {
+        // What exactly is wrong may quote the record, and is in the log.
+        let message = "The record of this is damaged. It cannot be shown, decided or run. Stop the server, copy the data \
+                       folder, and restore a backup; `countersign doctor` says more."
+            .to_owned();
+        Self {
+            id: row.id.clone(),
+            execution_id: row.execution.to_string(),
+            at: row.at.to_string(),
+            code: "damaged".to_owned(),
+            message,
+        }
+    }
 }
 
 impl<T> List<T> {
     /// A list that is whole.
     pub fn whole(items: Vec<T>) -> Self {
-        Self { items, next_cursor: None }
+        Self { items, next_cursor: None, damaged: Vec::new() }
     }
 }

@@ -51,6 +51,22 @@ pub async fn a_grant_ends_at_its_expiry(store: Arc<dyn Store>) {
     assert_eq!(store.grants(&subject.session).await.unwrap(), [grant]);
 }
 
+/// Also at a time before its expiry: clocks go back.
+pub async fn a_grant_that_was_found_expired_is_gone_at_every_time(store: Arc<dyn Store>) {
+    let subject = Subject::new();
+    let (grant, other) =
+        (Grant { expires_at: Some(at(10)), ..subject.grant() }, Grant { expires_at: Some(at(10)), ..subject.grant() });
+    give(&*store, &grant).await;
+    give(&*store, &other).await;
+    for _ in 0..2 {
+        store.commit(grants(vec![GrantWrite::Expire(grant.id)])).await.unwrap();
+    }
+    is_gone(&*store, grant.id, at(1)).await;
+    use_at(&*store, other.id, at(1)).await.unwrap();
+    let listed = store.grants(&subject.session).await.unwrap();
+    assert_eq!(listed, [Grant { uses_left: Some(0), ..grant }, other], "it stays on the list");
+}
+
 /// Forgetting what is not there changes nothing.
 pub async fn a_revoked_grant_is_gone(store: Arc<dyn Store>) {
     let subject = Subject::new();

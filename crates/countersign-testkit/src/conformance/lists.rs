@@ -139,7 +139,7 @@ pub async fn pages_follow_one_another_while_rows_are_added(store: Arc<dyn Store>
     let (mut seen, mut cursor) = (Vec::new(), None);
     for round in 0.. {
         let page = Page { cursor, limit: 3 };
-        let Listing { items, next } = store.executions(filter.clone(), page).await.unwrap();
+        let Listing { items, next, .. } = store.executions(filter.clone(), page).await.unwrap();
         seen.extend(items.iter().map(|row| row.id));
         store.commit(first.sibling().created(500 + round).start()).await.unwrap();
         cursor = next;

@@ -4,7 +4,8 @@
 
 use std::sync::Arc;
 
-use countersign_kernel::ports::Store;
+use countersign_core::digest::Digest;
+use countersign_kernel::ports::{Store, Write};
 use countersign_sdk::Outcome;
 
 use super::subject::{Subject, decision};
@@ -23,4 +24,14 @@ pub async fn what_is_unfinished_is_counted(store: Arc<dyn Store>) {
     let decided = store.standing().await.unwrap();
     assert_eq!(decided.open, before.open);
     assert!(decided.recorded > waiting.recorded);
+}
+
+/// And a change that says nothing of it leaves it.
+pub async fn what_everything_open_was_judged_by_is_the_last_that_was_said(store: Arc<dyn Store>) {
+    for rules in [b"some rules", b"more rules"] {
+        let rulebook = Some(Digest::of(rules));
+        store.commit(Write { rulebook, ..Write::default() }).await.unwrap();
+        store.commit(Subject::new().start()).await.unwrap();
+        assert_eq!(store.rulebook().await.unwrap(), rulebook);
+    }
 }

@@ -328,6 +328,9 @@ async fn waiting(contact: &Contact, findings: &mut Findings) -> Result<(), Probl
         let list = contact.operator.elicitations(&wanted).await?;
         number +=
             list.items.iter().filter(|asked| crate::report::time_left(&asked.question).is_some()).count();
+        for damaged in &list.damaged {
+            findings.bad("inbox", format!("{} is damaged", damaged.id), damaged.message.clone());
+        }
         part = Part::after(&list);
     }
     match number {

@@ -54,12 +54,15 @@ async fn list(contact: &Contact, args: ExecutionsArgs) -> anyhow::Result<Exit> {
         return Ok(Exit::Done);
     }
     screen.print(&table(&list.items, contact.names().await, screen).render())?;
+    for damaged in &list.damaged {
+        screen.note(&format!("{}: {}", damaged.id, damaged.message));
+    }
     match list.next_cursor {
         Some(cursor) => screen.note(&format!(
             "More: `{}`",
             contact.invocation.command(&format!("executions --cursor {cursor}"))
         )),
-        None if list.items.is_empty() => screen.note("There are none."),
+        None if list.items.is_empty() && list.damaged.is_empty() => screen.note("There are none."),
         None => {}
     }
     Ok(Exit::Done)
@@ -72,11 +75,12 @@ async fn gathered(
     cursor: Option<String>,
     wanted: usize,
 ) -> Result<List<ExecutionSummary>, Problem> {
-    let mut all = List { items: Vec::new(), next_cursor: cursor };
+    let mut all = List { next_cursor: cursor, ..List::whole(Vec::new()) };
     loop {
         let part = Part { cursor: all.next_cursor.take(), limit: Some(wanted - all.items.len()) };
         let list = contact.operator.executions(status, &part).await?;
         all.items.extend(list.items);
+        all.damaged.extend(list.damaged);
         all.next_cursor = list.next_cursor;
         if all.items.len() >= wanted || all.next_cursor.is_none() {
             return Ok(all);

@@ -28,6 +28,9 @@ async fn look(contact: &Contact) -> anyhow::Result<Exit> {
     while let Some(wanted) = part {
         let list = contact.operator.elicitations(&wanted).await?;
         part = Part::after(&list);
+        for damaged in &list.damaged {
+            screen.note(&format!("{}: {}", damaged.id, damaged.message));
+        }
         for asked in list.items {
             // What has expired is closed by the server's clock; nobody can decide it any more.
             if report::time_left(&asked.question).is_none() {
