@@ -113,7 +113,8 @@ pub(crate) fn journal(db: &Connection, id: ExecutionId, most: u64) -> Result<Opt
         if count(row.get(1)?)? != events.len() as u64 {
             return Err(Fault::unreadable(format!("the journal of {id} lacks event {}", events.len())));
         }
-        events.push(rows::event(row, 1, blob)?);
+        let event = rows::event(row, 1, blob, events.last())?;
+        events.push(event);
     }
     if events.len() as u64 != version {
         return Err(Fault::unreadable(format!(

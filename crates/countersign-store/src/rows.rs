@@ -9,7 +9,7 @@ use std::fmt::{self, Write as _};
 use countersign_core::audit::AuditRecord;
 use countersign_core::digest::Digest;
 use countersign_core::elicitation::Elicitation;
-use countersign_core::event::{Event, Kind};
+use countersign_core::event::{EVENT_VERSION, Event, EventBody, Kind};
 use countersign_core::execution::Status;
 use countersign_core::grant::Grant;
 use countersign_core::ids::{ElicitationId, ExecutionId, GrantId, LoginId, TokenId, UserId};
@@ -106,6 +106,24 @@ impl Body {
         let text = serde_json::to_string(value)
             .map_err(|e| StoreError::Corrupt(format!("cannot be stored: {e}")))?;
         Ok(Self { sum: checksum(text.as_bytes(), place), text })
+    }
+}
+
+/// The stored form of an end whose outcome is that of the event before it: a result is stored once.
+const ENDED_AS_SETTLED: &str = r#","event":{"finishedAsSettled":{}}}"#;
+
+/// The stored form of an event, given the one before it in the same change.
+pub(crate) fn event_body(event: &Event, before: Option<&Event>, place: i64) -> Result<Body, StoreError> {
+    match (before.map(|event| &event.body), &event.body) {
+        (Some(EventBody::CallSettled { outcome, .. }), EventBody::Finished { outcome: same, logs })
+            if outcome == same && logs.is_empty() =>
+        {
+            let at = serde_json::to_string(&event.at)
+                .map_err(|e| StoreError::Corrupt(format!("cannot be stored: {e}")))?;
+            let text = format!("{{\"v\":{EVENT_VERSION},\"at\":{at}{ENDED_AS_SETTLED}");
+            Ok(Body { sum: checksum(text.as_bytes(), place), text })
+        }
+        _ => Body::of(event, place),
     }
 }
 
@@ -288,8 +306,30 @@ pub(crate) fn text_bytes(row: &Row<'_>, column: usize) -> Result<usize, Fault> {
 }
 
 /// An execution's event, from `seq, body, sum`, beginning with a column.
-pub(crate) fn event(row: &Row<'_>, column: usize, execution: Blob) -> Result<Event, Fault> {
-    body(row, column + 1, place(execution, row.get(column)?), "a journal's event")
+pub(crate) fn event(
+    row: &Row<'_>,
+    column: usize,
+    execution: Blob,
+    before: Option<&Event>,
+) -> Result<Event, Fault> {
+    const WHAT: &str = "a journal's event";
+    let place = place(execution, row.get(column)?);
+    if !text(row, column + 1)?.ends_with(ENDED_AS_SETTLED) {
+        return body(row, column + 1, place, WHAT);
+    }
+    let End { at } = body(row, column + 1, place, WHAT)?;
+    match before.map(|event| &event.body) {
+        Some(EventBody::CallSettled { outcome, .. }) => {
+            Ok(Event { at, body: EventBody::finished(outcome.clone()) })
+        }
+        _ => Err(Fault::unreadable("an execution ended like a call that is not there")),
+    }
+}
+
+/// What is left of an end that is stored as [`ENDED_AS_SETTLED`].
+#[derive(serde::Deserialize)]
+struct End {
+    at: Timestamp,
 }
 
 /// A grant, from `body, sum, uses_left, expires_at, session`.

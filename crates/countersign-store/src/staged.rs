@@ -10,7 +10,7 @@ use countersign_kernel::ports::{
 };
 use countersign_sdk::{Principal, PrincipalId, Role, SessionId};
 
-use crate::rows::{Blob, Body, Stored as _, execution_sum, millis, place};
+use crate::rows::{Blob, Body, Stored as _, event_body, execution_sum, millis, place};
 
 /// A [`Write`], with everything in its stored form.
 #[derive(Debug)]
@@ -162,7 +162,11 @@ impl StagedJournal {
             expected,
             events: numbers
                 .zip(&events)
-                .map(|(seq, event)| Body::of(event, place(execution, seq)))
+                .enumerate()
+                .map(|(n, (seq, event))| {
+                    let before = n.checked_sub(1).and_then(|n| events.get(n));
+                    event_body(event, before, place(execution, seq))
+                })
                 .collect::<Result<_, _>>()?,
             opened: opened
                 .iter()
