@@ -212,10 +212,7 @@ impl HandlerHost {
             }
             events.push(EventBody::Rejudged { call: self.call, policy_version });
         }
-        events.push(EventBody::CallStarted {
-            call: self.call,
-            by: StartedBy::Decision { elicitation: id },
-        });
+        events.push(EventBody::CallStarted { call: self.call, by: StartedBy::Decision { elicitation: id } });
         let beside = Beside { require: self.authority(&state, &decision), ..Beside::default() };
         let recorded = self.kernel.record(&mut state, events, beside).await;
         Ok(recorded.map(|()| self.reply_with(&decision)))

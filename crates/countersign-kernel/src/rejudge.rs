@@ -63,7 +63,11 @@ impl Kernel {
             // Keyset cursors stand still while questions are closed; one that is asked anew comes at the end, and stands.
             let rows = self.store.elicitations(filter.clone(), page).await?;
             for damaged in &rows.damaged {
-                tracing::error!(elicitation = damaged.id, problem = damaged.problem, "left alone: its record is damaged");
+                tracing::error!(
+                    elicitation = damaged.id,
+                    problem = damaged.problem,
+                    "left alone: its record is damaged"
+                );
             }
             let executions: BTreeSet<ExecutionId> = rows.items.iter().map(|row| row.execution).collect();
             // Side by side, so that their commits share the disk's syncs.
@@ -82,7 +86,9 @@ impl Kernel {
                 None => break,
             }
         }
-        if !failed && let Err(error) = self.store.commit(Write { rulebook: Some(rulebook), ..Write::default() }).await
+        if !failed
+            && let Err(error) =
+                self.store.commit(Write { rulebook: Some(rulebook), ..Write::default() }).await
         {
             // The next start looks once more, and finds nothing to do.
             tracing::warn!(?error, "it could not be recorded that everything open was judged again");

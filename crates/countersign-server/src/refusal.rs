@@ -139,7 +139,8 @@ impl From<GatewayError> for Refusal {
                 | StoreError::Overloaded),
             ) => store.to_string(),
             GatewayError::Store(StoreError::Corrupt(_)) => {
-                "a record of this is damaged, so that nothing was done; `countersign doctor` says more".to_owned()
+                "a record of this is damaged, so that nothing was done; `countersign doctor` says more"
+                    .to_owned()
             }
             other => other.to_string(),
         };

@@ -154,13 +154,7 @@ fn closed<T>() -> Result<T, StoreError> {
     Err(StoreError::Unavailable(Box::new(Closed)))
 }
 
-fn run(
-    connection: &Connection,
-    head: Head,
-    files: &Files,
-    queue: &Receiver<Command>,
-    shared: &Shared,
-) {
+fn run(connection: &Connection, head: Head, files: &Files, queue: &Receiver<Command>, shared: &Shared) {
     match Thread::new(connection, head, files, shared) {
         Ok(mut thread) => thread.serve(queue),
         // Then the queue closes, and everybody who sends hears that the store is unavailable.

@@ -21,7 +21,8 @@ async fn a_remembered_approval_that_was_seen_expired_stays_so_after_a_restart() 
     let folder = tempfile::tempdir().unwrap();
     let world = World::new(1);
     let gateway = started(&world, folder.path()).await;
-    let (pattern, end) = (PathPattern::parse("lab.destroy").unwrap(), gateway.now().after(Duration::from_secs(3_600)));
+    let (pattern, end) =
+        (PathPattern::parse("lab.destroy").unwrap(), gateway.now().after(Duration::from_secs(3_600)));
     gateway.give_grant(&ann(), &session(), &pattern, Some(end), None).await.unwrap();
     let what = json!({ "what": "x" });
     assert!(gateway.ask("lab.destroy", what.clone()).await.unwrap().success());

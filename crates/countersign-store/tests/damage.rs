@@ -13,8 +13,8 @@ use countersign_core::execution::Status;
 use countersign_core::grant::Grant;
 use countersign_core::ids::CallNo;
 use countersign_kernel::ports::{
-    ElicitationFilter, ElicitationRow, ExecutionFilter, ExecutionRow, GrantWrite, Listing, Page, SessionRow, Store,
-    StoreError, TokenRow, Write,
+    ElicitationFilter, ElicitationRow, ExecutionFilter, ExecutionRow, GrantWrite, Listing, Page, SessionRow,
+    Store, StoreError, TokenRow, Write,
 };
 use countersign_sdk::Outcome;
 use countersign_store::{OpenError, SqliteStore};
@@ -239,7 +239,10 @@ async fn a_damaged_row_is_named_in_its_place_and_the_others_are_listed() {
     let folder = filled.folder.path();
     let database = rusqlite::Connection::open(file(folder)).unwrap();
     let changed = database
-        .execute("UPDATE elicitations SET body = replace(body, '\"message\"', '\"massage\"') WHERE no IN (2, 14)", [])
+        .execute(
+            "UPDATE elicitations SET body = replace(body, '\"message\"', '\"massage\"') WHERE no IN (2, 14)",
+            [],
+        )
         .unwrap();
     assert_eq!(changed, 2);
     database.execute("UPDATE executions SET session = 'ses_other' WHERE no = 4", []).unwrap();
@@ -256,13 +259,13 @@ async fn a_damaged_row_is_named_in_its_place_and_the_others_are_listed() {
         page = Page { cursor: Some(cursor), limit: 7 };
     }
     let ids: Vec<String> = damaged.iter().map(|row| row.id.clone()).collect();
-    let expected: Vec<String> =
-        [1, 3, 13].map(|n: usize| all[n].elicitation.id.to_string()).into();
+    let expected: Vec<String> = [1, 3, 13].map(|n: usize| all[n].elicitation.id.to_string()).into();
     assert_eq!(ids, expected, "also the one whose execution was changed");
     assert_eq!(damaged[0].execution, all[1].execution);
     assert_eq!(damaged[0].at, all[1].asked_at);
     assert!(damaged[0].problem.contains("changed since it was written"), "{:?}", damaged[0]);
-    let whole: Vec<_> = all.iter().filter(|row| !ids.contains(&row.elicitation.id.to_string())).cloned().collect();
+    let whole: Vec<_> =
+        all.iter().filter(|row| !ids.contains(&row.elicitation.id.to_string())).cloned().collect();
     assert_eq!(items, whole);
 
     let executions = store.executions(ExecutionFilter::default(), Page::first(1_000)).await.unwrap();

@@ -86,7 +86,8 @@ impl Verdict {
 
 /// A ground without the number of its rule.
 fn unnumbered(because: &str) -> &str {
-    let rest = because.strip_prefix("rule ").map(|rest| rest.trim_start_matches(|c: char| c.is_ascii_digit()));
+    let rest =
+        because.strip_prefix("rule ").map(|rest| rest.trim_start_matches(|c: char| c.is_ascii_digit()));
     rest.unwrap_or(because)
 }
 

@@ -16,7 +16,8 @@ use serde_json::{Value, json};
 
 use crate::sample::{
     CALL, READS, by_answer, by_grant, by_rule, decided, decision, eli, failed, form, gra, issued, ms,
-    policy_version, principal, question, requested, settled, start, started, succeeded, tok, verbatim, withdrawal,
+    policy_version, principal, question, requested, settled, start, started, succeeded, tok, verbatim,
+    withdrawal,
 };
 
 const GOLDEN: &str = include_str!("golden/events_v1.jsonl");

@@ -11,8 +11,8 @@ use proptest::{prop_assert_eq, proptest};
 
 use crate::case::Case;
 use crate::sample::{
-    CALL, DELETES, OVERWRITES, PATIENCE, READS, REFRESHES, ask, by_answer, by_grant, by_rule, eli, fingerprint,
-    ms, policy_version, question, start,
+    CALL, DELETES, OVERWRITES, PATIENCE, READS, REFRESHES, ask, by_answer, by_grant, by_rule, eli,
+    fingerprint, ms, policy_version, question, start,
 };
 
 /// Approved at 4, the question asked at 3.
@@ -162,7 +162,8 @@ fn a_question_that_is_asked_again_binds_the_policy_it_is_asked_under() {
 fn what_a_person_refused_is_not_asked_again() {
     for outcome in [Outcome::Denied, Outcome::Cancelled] {
         let refused = Case::new().issue(DELETES).ask().decide(outcome);
-        let rejudged = EventBody::Rejudged { call: CALL, policy_version: Digest::of(b"the policy as it is now") };
+        let rejudged =
+            EventBody::Rejudged { call: CALL, policy_version: Digest::of(b"the policy as it is now") };
         let refused = refused.refuse(rejudged, "the call is in no phase to be judged again");
         let again = question(eli(2), Origin::Gate, refused.next_at());
         refused.refuse(ask(again), "the call is in no phase to ask");

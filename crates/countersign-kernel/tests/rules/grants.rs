@@ -208,7 +208,8 @@ fn a_grant_that_was_seen_expired_stays_so_when_the_clock_goes_back() {
     const MINUTE_MS: i64 = 60_000;
     for seen_by_a_call in [true, false] {
         let world = World::new(1);
-        let grant = world.life(async |gateway| give(&gateway, "lab.destroy", Some(Duration::from_secs(30)), None).await);
+        let grant = world
+            .life(async |gateway| give(&gateway, "lab.destroy", Some(Duration::from_secs(30)), None).await);
         world.clock.jump(MINUTE_MS);
         world.life(async |gateway| {
             if seen_by_a_call {

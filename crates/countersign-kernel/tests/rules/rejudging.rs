@@ -138,8 +138,7 @@ fn what_was_approved_just_before_the_rules_changed_starts_where_they_ask_for_the
 #[test]
 fn a_question_of_a_running_handler_stays_where_the_policy_still_lets_it_run() {
     let world = World::new(1);
-    let waiting = world
-        .life(async |gateway| gateway.asks("lab.transfer", json!({ "amount": 20_000 })).await);
+    let waiting = world.life(async |gateway| gateway.asks("lab.transfer", json!({ "amount": 20_000 })).await);
     let world = world.under(&rule("other.*", "effect = \"deny\""));
     world.life(async |gateway| {
         assert_eq!(gateway.open().await.len(), 1);
@@ -153,8 +152,8 @@ fn a_question_of_a_running_handler_stays_where_the_policy_still_lets_it_run() {
 fn a_question_of_a_running_handler_is_withdrawn_where_the_policy_no_longer_lets_it_run() {
     for effect in ["deny", "ask"] {
         let world = World::new(1);
-        let waiting = world
-            .life(async |gateway| gateway.asks("lab.transfer", json!({ "amount": 20_000 })).await);
+        let waiting =
+            world.life(async |gateway| gateway.asks("lab.transfer", json!({ "amount": 20_000 })).await);
         let world = world.under(&rule("lab.transfer", &format!("effect = \"{effect}\"")));
         world.life(async |gateway| {
             assert_eq!(gateway.open().await, [], "{effect}");
@@ -169,10 +168,14 @@ fn a_start_under_the_same_rules_looks_at_nothing_that_waits() {
     let world = World::new(1);
     let (waiting, _) = waiting(&world);
     let faults = Faults::none();
-    world.life_on(&faults, |builder| builder, async |gateway| {
-        assert_eq!(faults.commits(), 0);
-        assert!(!gateway.story(&waiting).await.contains(&"Rejudged"));
-    });
+    world.life_on(
+        &faults,
+        |builder| builder,
+        async |gateway| {
+            assert_eq!(faults.commits(), 0);
+            assert!(!gateway.story(&waiting).await.contains(&"Rejudged"));
+        },
+    );
 }
 
 #[test]
@@ -180,11 +183,15 @@ fn a_store_that_fails_while_it_is_judged_again_leaves_it_to_the_next_start() {
     let world = World::new(1);
     let (waiting, asked) = waiting(&world);
     let world = world.under(&rule(DESTROY, "effect = \"deny\""));
-    world.life_on(&Faults::at(1, Fault::Refuse), |builder| builder, async |gateway| {
-        // It looks approvable and is not: it is checked once more, and withdrawn then.
-        assert_eq!(gateway.open().await, [asked.clone()]);
-        assert!(matches!(gateway.ann_says(&waiting, yes()).await, Err(DecideError::Void(_))));
-    });
+    world.life_on(
+        &Faults::at(1, Fault::Refuse),
+        |builder| builder,
+        async |gateway| {
+            // It looks approvable and is not: it is checked once more, and withdrawn then.
+            assert_eq!(gateway.open().await, [asked.clone()]);
+            assert!(matches!(gateway.ann_says(&waiting, yes()).await, Err(DecideError::Void(_))));
+        },
+    );
     let world = World::new(2);
     let (waiting, _) = self::waiting(&world);
     let world = world.under(&rule(DESTROY, "effect = \"deny\""));
@@ -220,7 +227,8 @@ fn many_questions_are_all_judged_again() {
     world.life(async |gateway| {
         let all = countersign_kernel::ports::ElicitationFilter { open_only: true, ..Default::default() };
         let first = gateway.elicitations(all.clone(), Page::first(1_000)).await.unwrap();
-        let rest = gateway.elicitations(all, Page { cursor: first.next.clone(), limit: 1_000 }).await.unwrap();
+        let rest =
+            gateway.elicitations(all, Page { cursor: first.next.clone(), limit: 1_000 }).await.unwrap();
         assert_eq!(first.items.len() + rest.items.len(), 1_100);
         assert!(first.items.iter().chain(&rest.items).all(|row| row.elicitation.because.ends_with(": New.")));
         tokio::time::sleep(Duration::from_secs(1)).await;

@@ -101,8 +101,7 @@ pub(super) async fn one(
     Named(id): Named<String>,
 ) -> Result<Json<wire::Elicitation>, Refusal> {
     let row = own::elicitation(&shared, &caller, &id).await?;
-    let mut item =
-        [wire::Elicitation::of(&row, &shared.links).in_catalog(&row, shared.gateway.catalog())];
+    let mut item = [wire::Elicitation::of(&row, &shared.links).in_catalog(&row, shared.gateway.catalog())];
     named(&shared, &mut item).await?;
     let [item] = item;
     Ok(Json(item))

@@ -1,8 +1,8 @@
 //! Elicitations, the decisions that end them, and approvals that are remembered.
 
 use countersign_core::elicitation::{Decider, Origin, Proof};
-use countersign_kernel::{Catalog, Receipt};
 use countersign_kernel::ports::ElicitationRow;
+use countersign_kernel::{Catalog, Receipt};
 use countersign_sdk::Outcome;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -219,8 +219,9 @@ impl Elicitation {
         let tool = &row.elicitation.tool;
         let waits_for_its_tool = row.decision.is_none() && row.elicitation.origin == Origin::Gate;
         if waits_for_its_tool && catalog.at(tool).is_none() {
-            self.cannot_approve =
-                Some(format!("The tool {tool} is not registered in this server. Start it with the tool, then approve."));
+            self.cannot_approve = Some(format!(
+                "The tool {tool} is not registered in this server. Start it with the tool, then approve."
+            ));
         }
         self
     }

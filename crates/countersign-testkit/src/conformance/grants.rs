@@ -54,8 +54,10 @@ pub async fn a_grant_ends_at_its_expiry(store: Arc<dyn Store>) {
 /// Also at a time before its expiry: clocks go back.
 pub async fn a_grant_that_was_found_expired_is_gone_at_every_time(store: Arc<dyn Store>) {
     let subject = Subject::new();
-    let (grant, other) =
-        (Grant { expires_at: Some(at(10)), ..subject.grant() }, Grant { expires_at: Some(at(10)), ..subject.grant() });
+    let (grant, other) = (
+        Grant { expires_at: Some(at(10)), ..subject.grant() },
+        Grant { expires_at: Some(at(10)), ..subject.grant() },
+    );
     give(&*store, &grant).await;
     give(&*store, &other).await;
     for _ in 0..2 {

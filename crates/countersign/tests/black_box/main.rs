@@ -10,6 +10,7 @@
 mod crowded;
 mod folder;
 mod killed;
+mod removed;
 mod server;
 mod stopped;
 mod trace_log;

@@ -189,6 +189,13 @@ impl Client {
         answer
     }
 
+    /// The status of an answer, and its text.
+    pub(crate) async fn status(&self, path: &str) -> (u16, String) {
+        let answer =
+            self.http.get(format!("{}{path}", self.url)).bearer_auth(&self.token).send().await.unwrap();
+        (answer.status().as_u16(), answer.text().await.unwrap())
+    }
+
     /// Every item of a list, part by part.
     pub(crate) async fn list(&self, path: &str) -> Vec<Value> {
         let (mut all, mut cursor) = (Vec::new(), String::new());
