@@ -419,14 +419,27 @@ pub(crate) fn journal_part(
     let sql = "SELECT j.seq, j.body, j.sum FROM executions x JOIN journal j ON j.execution = x.no
                WHERE x.id = ?1 AND j.seq >= ?2 ORDER BY j.seq LIMIT ?3";
     let params = params![blob, most(usize::try_from(from).unwrap_or(usize::MAX)), most(limit)];
-    let read = within_budget(
-        db,
-        sql,
-        params,
-        |row| rows::text_bytes(row, 1),
-        |row| Ok((count(row.get(0)?)?, rows::event(row, 0, blob)?)),
-    )?;
-    let (Read::All(found) | Read::CutShort(found)) = read;
+    // The end of an execution may refer to the event before it.
+    let earlier = match from.checked_sub(1) {
+        Some(before) => {
+            let sql = "SELECT j.seq, j.body, j.sum FROM executions x JOIN journal j ON j.execution = x.no
+                       WHERE x.id = ?1 AND j.seq = ?2";
+            let before = most(usize::try_from(before).unwrap_or(usize::MAX));
+            one(db, sql, params![blob, before], |row| rows::event(row, 0, blob, None))?
+        }
+        None => None,
+    };
+    let mut select = db.prepare_cached(sql)?;
+    let (mut rows, mut budget) = (select.query(params)?, ByteBudget::of_a_part());
+    let mut found: Vec<(u64, Event)> = Vec::new();
+    while let Some(row) = rows.next()? {
+        if !budget.takes(rows::text_bytes(row, 1)?) {
+            break;
+        }
+        let before = found.last().map(|(_, event)| event).or(earlier.as_ref());
+        let event = rows::event(row, 0, blob, before)?;
+        found.push((count(row.get(0)?)?, event));
+    }
     if let Some((seq, n)) = found.iter().zip(from..).map(|((seq, _), n)| (*seq, n)).find(|(seq, n)| seq != n)
     {
         return Err(Fault::unreadable(format!(

@@ -158,7 +158,7 @@ impl Store for MemoryStore {
         match all.items.iter().position(|row| !budget.takes(bytes(row))) {
             Some(end) => {
                 let items = all.items[..end].to_vec();
-                Ok(Listing { next: items.last().map(name), items })
+                Ok(Listing { next: items.last().map(name), items, damaged: Vec::new() })
             }
             None => Ok(all),
         }

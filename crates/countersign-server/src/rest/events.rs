@@ -24,7 +24,7 @@ use countersign_kernel::{Caller, GatewayError};
 use countersign_sdk::PrincipalId;
 use futures_util::stream;
 use serde::Deserialize;
-use tokio::sync::broadcast;
+use tokio::sync::{broadcast, watch};
 use tokio::time::Instant;
 use utoipa::IntoParams;
 
@@ -82,21 +82,22 @@ pub(super) async fn stream(
             id.min(head)
         }
     };
-    // From here on the stream itself meets the record of a revocation; this asks after one that came before.
-    if let Some(token) = caller.token
-        && shared.gateway.holder(token).await?.is_none()
-    {
+    // From here on a change of identities is heard of; this asks after one that came before.
+    let identities = shared.gateway.identity_changes();
+    if !shared.gateway.still_counts(&caller).await? {
         return Err(Refusal::new(401, "unauthenticated", "this credential was revoked"));
     }
     let reader = Reader {
         detail: if brief { Detail::Brief } else { Detail::Whole },
         scope: own::scope(&caller),
         caller,
+        identities,
         shared,
         last,
         place: Place::Behind(VecDeque::new()),
         feed,
         told_at: Instant::now(),
+        checked_at: Instant::now(),
         _share: share,
     };
     let events = stream::unfold(reader, |mut reader| async move {
@@ -122,11 +123,6 @@ pub(super) struct From {
     brief: bool,
 }
 
-/// Whether what a stream's reader showed is still good. Asked before everything that is told, and at least every [`RECHECK`].
-fn is_still_good(shared: &Shared, caller: &Caller) -> bool {
-    caller.token.is_none_or(|token| !shared.feed.is_revoked(token))
-}
-
 /// How much a client wants to read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Detail {
@@ -147,7 +143,9 @@ enum Place {
 /// One client's place in the audit.
 struct Reader {
     shared: Arc<Shared>,
+    /// Whose stream it is. Once their credential counts no longer, the stream ends.
     caller: Caller,
+    identities: watch::Receiver<u64>,
     detail: Detail,
     /// Only this requester's executions are told of, where it is given.
     scope: Option<PrincipalId>,
@@ -156,6 +154,7 @@ struct Reader {
     place: Place,
     feed: broadcast::Receiver<Arc<Batch>>,
     told_at: Instant,
+    checked_at: Instant,
     _share: Share,
 }
 
@@ -174,7 +173,7 @@ impl Reader {
                 tracing::warn!(?error, "the event stream could not be read; its client must come back");
                 Step::End
             });
-            if !is_still_good(&self.shared, &self.caller) {
+            if !self.still_counts().await {
                 return None;
             }
             match step {
@@ -186,6 +185,19 @@ impl Reader {
                 }
             }
         }
+    }
+
+    /// Asked before anything is told: a revoked token, an ended login or a disabled user is told nothing more.
+    async fn still_counts(&mut self) -> bool {
+        let is_changed = self.identities.has_changed().unwrap_or(true);
+        self.identities.mark_unchanged();
+        // A token or login that ran out changes nothing that is heard of.
+        let is_due = self.checked_at.elapsed() >= RECHECK;
+        if !is_changed && !is_due {
+            return true;
+        }
+        self.checked_at = Instant::now();
+        self.shared.gateway.still_counts(&self.caller).await.unwrap_or(false)
     }
 
     async fn step(&mut self) -> Result<Step, GatewayError> {
@@ -212,6 +224,11 @@ impl Reader {
     async fn listen(&mut self) -> Step {
         let heard = tokio::select! {
             () = self.shared.stop.cancelled() => return Step::End,
+            // Looked at before anything more is told.
+            _ = self.identities.changed() => {
+                self.identities.mark_changed();
+                return Step::GoOn;
+            }
             heard = tokio::time::timeout(RECHECK, self.feed.recv()) => heard,
         };
         self.place = match heard {
@@ -257,11 +274,7 @@ impl Reader {
 
     /// What this client is told of shared news.
     async fn tell(&self, news: &News) -> Result<Step, GatewayError> {
-        let (requester, brief, whole) = match news {
-            News::Revoked(token) if self.caller.token == Some(*token) => return Ok(Step::End),
-            News::Revoked(_) => return Ok(Step::GoOn),
-            News::Happened { requester, brief, whole } => (requester, brief, whole),
-        };
+        let News { requester, brief, whole } = news;
         if !self.concerns(requester) {
             return Ok(Step::GoOn);
         }
@@ -275,7 +288,6 @@ impl Reader {
     /// What this client is told of what was rendered for it alone.
     fn tell_alone(&self, told: Told) -> Step {
         match told {
-            Told::Revoked(token) if self.caller.token == Some(token) => Step::End,
             Told::Happened { requester, whole, brief } if self.concerns(&requester) => match self.detail {
                 Detail::Whole => Step::Tell(whole),
                 Detail::Brief => Step::Tell(brief),

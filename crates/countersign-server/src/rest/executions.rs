@@ -185,7 +185,8 @@ pub(super) async fn journal(
     let id = own::execution(&shared, &caller, &id).await?.id;
     let part = shared.gateway.journal_part(id, from, limit).await?;
     let items = part.events.iter().map(|event| json!(event)).collect();
-    Ok(Json(wire::List { items, next_cursor: part.next.map(|next| next.to_string()) }))
+    let next_cursor = part.next.map(|next| next.to_string());
+    Ok(Json(wire::List { next_cursor, ..wire::List::whole(items) }))
 }
 
 /// Decide the only question an execution waits for, and continue

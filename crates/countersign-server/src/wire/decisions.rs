@@ -57,9 +57,6 @@ pub struct Decision {
     /// decide.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub proof: Option<String>,
-    /// Why the gateway ended the question, where it did.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub reason: Option<String>,
     /// When.
     pub at: String,
     /// What the person wrote beside it.
@@ -229,10 +226,6 @@ impl Elicitation {
 
 impl From<&countersign_core::elicitation::Decision> for Decision {
     fn from(decision: &countersign_core::elicitation::Decision) -> Self {
-        let reason = match &decision.by {
-            Decider::Gateway { reason } => Some(reason.clone()),
-            _ => None,
-        };
         let by = match &decision.by {
             Decider::Person { principal, .. } => principal.to_string(),
             Decider::Grant { id } => id.to_string(),
@@ -245,7 +238,6 @@ impl From<&countersign_core::elicitation::Decision> for Decision {
             by_name: None,
             channel: decision.channel.clone(),
             proof: decision.proof.map(|proof| proof_text(proof).to_owned()),
-            reason,
             at: decision.at.to_string(),
             comment: decision.comment.clone(),
             data: decision.data.as_ref().map(countersign_core::canonical::Canonical::to_value),

@@ -3,13 +3,11 @@
 //! Promise: what happens is read and rendered once, however many streams there are, and nothing is read while there are none. A batch
 //! says which record it follows, so that a stream which missed one knows, and reads the audit itself from where it was.
 
-use std::collections::HashSet;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::Bytes;
 use countersign_core::audit::AuditRecord;
-use countersign_core::ids::TokenId;
 use countersign_kernel::{GatewayError, GatewayEvent};
 use countersign_sdk::PrincipalId;
 use tokio::sync::{Notify, broadcast};
@@ -34,8 +32,6 @@ const BATCHES: usize = 64;
 pub(crate) struct Feed {
     batches: broadcast::Sender<Arc<Batch>>,
     wanted: Notify,
-    /// Tokens that were seen revoked while somebody read.
-    revoked: Mutex<HashSet<TokenId>>,
 }
 
 /// What happened since the batch before.
@@ -54,12 +50,11 @@ pub(super) struct Item {
     pub(super) news: News,
 }
 
-/// The news, as far as they are shared.
-pub(super) enum News {
-    /// A token was revoked.
-    Revoked(TokenId),
-    /// Something happened to an execution.
-    Happened { requester: PrincipalId, brief: Bytes, whole: Whole },
+/// What happened to an execution, as far as it is shared.
+pub(super) struct News {
+    pub(super) requester: PrincipalId,
+    pub(super) brief: Bytes,
+    pub(super) whole: Whole,
 }
 
 /// All that is told of something.
@@ -72,7 +67,7 @@ pub(super) enum Whole {
 
 impl Feed {
     pub(crate) fn new() -> Self {
-        Self { batches: broadcast::Sender::new(BATCHES), wanted: Notify::new(), revoked: Mutex::default() }
+        Self { batches: broadcast::Sender::new(BATCHES), wanted: Notify::new() }
     }
 
     /// Reads for as long as the server runs.
@@ -100,11 +95,6 @@ impl Feed {
         let batches = self.batches.subscribe();
         self.wanted.notify_one();
         batches
-    }
-
-    /// Whether a token was revoked while somebody read.
-    pub(super) fn is_revoked(&self, token: TokenId) -> bool {
-        self.revoked.lock().unwrap_or_else(PoisonError::into_inner).contains(&token)
     }
 
     /// Reads until nobody listens any more.
@@ -144,16 +134,12 @@ impl Feed {
     async fn news(&self, shared: &Shared, record: AuditRecord) -> Result<Option<News>, GatewayError> {
         Ok(match told(shared, &record).await? {
             Told::Nothing => None,
-            Told::Revoked(token) => {
-                self.revoked.lock().unwrap_or_else(PoisonError::into_inner).insert(token);
-                Some(News::Revoked(token))
-            }
             Told::Happened { requester, whole, brief } => {
                 let whole = match whole.len() {
                     ..=MAX_SHARED_BYTES => Whole::Text(whole),
                     _ => Whole::Large(record),
                 };
-                Some(News::Happened { requester, brief, whole })
+                Some(News { requester, brief, whole })
             }
         })
     }
@@ -168,11 +154,11 @@ impl Feed {
 
 impl News {
     fn bytes(&self) -> usize {
-        match self {
-            Self::Revoked(_) => 0,
-            Self::Happened { brief, whole: Whole::Text(whole), .. } => brief.len() + whole.len(),
-            Self::Happened { brief, whole: Whole::Large(record), .. } => brief.len() + record.entry.len(),
-        }
+        let whole = match &self.whole {
+            Whole::Text(whole) => whole.len(),
+            Whole::Large(record) => record.entry.len(),
+        };
+        self.brief.len() + whole
     }
 }
 

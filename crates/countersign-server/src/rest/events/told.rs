@@ -2,7 +2,6 @@
 
 use axum::body::Bytes;
 use countersign_core::audit::{AuditEntry, AuditRecord};
-use countersign_core::ids::TokenId;
 use countersign_kernel::GatewayError;
 use countersign_sdk::PrincipalId;
 
@@ -14,8 +13,6 @@ use crate::wire::{self, HappenedKind};
 pub(super) enum Told {
     /// Nothing that a stream speaks of.
     Nothing,
-    /// A token was revoked: its streams end here.
-    Revoked(TokenId),
     /// Something happened to an execution.
     Happened {
         /// Who asked for the execution. Whoever may not decide is told of their own.
@@ -33,9 +30,6 @@ pub(super) async fn told(shared: &Shared, record: &AuditRecord) -> Result<Told, 
         tracing::error!(seq = record.seq, "an audit record cannot be read");
         return Ok(Told::Nothing);
     };
-    if entry.what == "TokenRevoked" {
-        return Ok(entry.detail.parse().map_or(Told::Nothing, Told::Revoked));
-    }
     let kinds = kinds(&entry);
     if kinds.is_empty() {
         return Ok(Told::Nothing);
