@@ -19,7 +19,9 @@ use crate::time::Timestamp;
 pub struct AuditEntry {
     /// When.
     pub at: Timestamp,
-    /// The name of the transition: a journal event's, or `SessionOpened`, `GrantGiven`, `GrantExpired`, `GrantRevoked`, `TokenCreated`, `TokenRevoked`.
+    /// The name of the transition: a journal event's, or one of `SessionOpened`, `GrantGiven`, `GrantExpired`, `GrantRevoked`,
+    /// `TokenCreated`, `TokenRevoked`, `TokenAdopted`, `UserAdded`, `UserChanged`, `UserDisabled`, `LoginBegan`, `LoginEnded`,
+    /// `ConfigurationLoaded`.
     pub what: String,
     /// Who did it; nobody where the gateway itself did.
     #[serde(default, skip_serializing_if = "Option::is_none")]

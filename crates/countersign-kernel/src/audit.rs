@@ -3,13 +3,13 @@
 //! Promise: no page looks at more than [`MAX_AUDIT_SCAN`] records, however few of them its filter lets through, nor holds more bytes than
 //! a [`ByteBudget`]; and neither a page nor a walk along the chain holds the store for longer than one batch.
 
-use countersign_core::audit::{AuditFilter, AuditRecord, BrokenChain, verify};
+use countersign_core::audit::{AuditEntry, AuditFilter, AuditRecord, BrokenChain, verify};
 use countersign_core::bounds::MAX_AUDIT_SCAN;
 use countersign_core::digest::Digest;
 
 use crate::error::GatewayError;
 use crate::kernel::Kernel;
-use crate::ports::ByteBudget;
+use crate::ports::{ByteBudget, Write};
 
 /// How many records are read from the store at once. A record has at most some kilobytes.
 const BATCH: u64 = 250;
@@ -59,6 +59,13 @@ pub struct ChainReport {
 }
 
 impl Kernel {
+    /// Records something that belongs to no execution and that the gateway itself did.
+    pub(crate) async fn record_in_audit(&self, what: &str, detail: String) -> Result<(), GatewayError> {
+        let audit = vec![AuditEntry::bare(self.now(), what, None, detail)];
+        self.store.commit(Write { audit, ..Write::default() }).await?;
+        Ok(())
+    }
+
     pub(crate) async fn audit_page(&self, query: &AuditQuery) -> Result<AuditPage, GatewayError> {
         match query.order {
             AuditOrder::OldestFirst => self.audit_forwards(query).await,

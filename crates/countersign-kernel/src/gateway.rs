@@ -450,6 +450,11 @@ impl Gateway {
         self.kernel.audit_page(query).await
     }
 
+    /// Records in the audit what the program around this gateway did, such as which configuration it loaded.
+    pub async fn record_in_audit(&self, what: &str, detail: String) -> Result<(), GatewayError> {
+        self.kernel.record_in_audit(what, detail).await
+    }
+
     /// Follows the chain of the audit from its first record to the one that is the last now.
     pub async fn verify_audit(&self) -> Result<ChainReport, GatewayError> {
         self.kernel.verify_audit().await

@@ -4,7 +4,7 @@ use std::num::NonZeroU32;
 use std::time::Duration;
 
 use crate::links::Links;
-use crate::mcp;
+use crate::{mcp, wire};
 
 /// How the server behaves. The defaults are the safe ones.
 #[derive(Clone)]
@@ -21,6 +21,8 @@ pub struct Options {
     pub mcp: mcp::Options,
     /// The bounds.
     pub limits: Limits,
+    /// What `/api/configuration` tells admins.
+    pub configuration: wire::Configuration,
 }
 
 /// The server's bounds. At each of them the answer is a clear error.
@@ -105,6 +107,7 @@ impl Options {
             key,
             mcp: mcp::Options::sealed_with(key),
             limits: Limits::default(),
+            configuration: wire::Configuration::default(),
         }
     }
 }

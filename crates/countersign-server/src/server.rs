@@ -45,7 +45,7 @@ impl Server {
         prometheus: Option<PrometheusHandle>,
     ) -> Result<Self, StartError> {
         let address = listener.local_addr()?;
-        let Options { links, hosts, origins, key, mcp: mcp_options, limits } = options;
+        let Options { links, hosts, origins, key, mcp: mcp_options, limits, configuration } = options;
         let stop = CancellationToken::new();
         let shared = Arc::new(Shared {
             places: Places::new(address, &hosts, &origins),
@@ -54,6 +54,7 @@ impl Server {
             logins: Logins::new(key, address.port()),
             identity: Identity { key, port: address.port() },
             feed: rest::Feed::new(),
+            configuration,
             gateway: gateway.clone(),
             links: links.clone(),
             limits: limits.clone(),

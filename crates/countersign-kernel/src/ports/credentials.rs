@@ -23,6 +23,14 @@ pub struct CredentialsError(#[source] pub Box<dyn std::error::Error + Send + Syn
 #[derive(Debug, Clone, Copy, Default)]
 pub struct EnvCredentials;
 
+impl EnvCredentials {
+    /// The variables that hold a provider's credential; the first that is set counts.
+    pub fn variables(provider: &AuthProvider) -> [String; 2] {
+        let name = provider.id.to_ascii_uppercase().replace(['-', '.'], "_");
+        ["TOKEN", "API_KEY"].map(|kind| format!("{name}_{kind}"))
+    }
+}
+
 #[async_trait]
 impl Credentials for EnvCredentials {
     #[expect(clippy::disallowed_methods, reason = "this is the implementation that owns these variables")]
@@ -31,8 +39,7 @@ impl Credentials for EnvCredentials {
         provider: &AuthProvider,
         _: &Principal,
     ) -> Result<Option<SecretString>, CredentialsError> {
-        let name = provider.id.to_ascii_uppercase().replace(['-', '.'], "_");
-        let found = ["TOKEN", "API_KEY"].iter().find_map(|kind| std::env::var(format!("{name}_{kind}")).ok());
+        let found = Self::variables(provider).iter().find_map(|name| std::env::var(name).ok());
         Ok(found.filter(|value| !value.is_empty()).map(SecretString::from))
     }
 }

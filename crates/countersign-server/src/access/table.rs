@@ -106,6 +106,7 @@ pub(crate) const ROUTES: &[Route] = &[
     route(Method::POST, "/api/users", Allowed::Admins),
     route(Method::PATCH, "/api/users/{id}", Allowed::Admins),
     route(Method::POST, "/api/users/{id}/invite", Allowed::Admins),
+    route(Method::GET, "/api/configuration", Allowed::Admins),
     Route { method: None, path: "/mcp", allowed: Allowed::Callers, front: Front::Program },
 ];
 

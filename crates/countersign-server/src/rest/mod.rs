@@ -5,6 +5,7 @@
 
 mod audit;
 pub(crate) mod body;
+mod configuration;
 mod elicitation;
 mod events;
 mod executions;
@@ -67,6 +68,7 @@ fn described() -> OpenApiRouter<Arc<Shared>> {
         .routes(routes!(users::list, users::add))
         .routes(routes!(users::change))
         .routes(routes!(users::invite))
+        .routes(routes!(configuration::in_force))
 }
 
 /// There is nothing at this address.

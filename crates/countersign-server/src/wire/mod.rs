@@ -5,6 +5,7 @@
 
 mod audit;
 mod catalog;
+mod configuration;
 mod decisions;
 mod events;
 mod executions;
@@ -15,6 +16,7 @@ mod sessions;
 
 pub use audit::{AuditRecord, AuditVerification};
 pub use catalog::{ToolDetail, ToolEffects};
+pub use configuration::{Configuration, Setting};
 pub use decisions::{
     Decision, Elicitation, ElicitationResponse, Grant, GrantRequest, ResolveRequest, ResumeRequest,
 };

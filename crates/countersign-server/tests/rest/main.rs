@@ -10,6 +10,7 @@
 mod abuse;
 mod answer;
 mod audit;
+mod configuration;
 mod contract;
 mod crowds;
 mod deciders;

@@ -70,6 +70,7 @@ const WHO_GETS_IN: &[(&str, &str, &[Who])] = &[
     ("POST", "/api/users", ADMINS),
     ("PATCH", "/api/users/{id}", ADMINS),
     ("POST", "/api/users/{id}/invite", ADMINS),
+    ("GET", "/api/configuration", ADMINS),
     ("*", "/mcp", CALLERS),
 ];
 
