@@ -8,11 +8,8 @@ use crate::access::{Logins, Pace, Places, Shares};
 use crate::links::Links;
 use crate::ops::Watched;
 use crate::options::Limits;
-<<<<<<< HEAD
 use crate::rest::Feed;
-=======
 use crate::wire;
->>>>>>> ab923cf (The server tells admins its configuration, and the audit takes a program's own records)
 
 /// By what a server proves which one it is.
 pub(crate) struct Identity {
@@ -30,12 +27,9 @@ pub(crate) struct Shared {
     pub(crate) shares: Shares,
     pub(crate) logins: Logins,
     pub(crate) identity: Identity,
-<<<<<<< HEAD
     /// What the event streams share.
     pub(crate) feed: Feed,
-=======
     pub(crate) configuration: wire::Configuration,
->>>>>>> ab923cf (The server tells admins its configuration, and the audit takes a program's own records)
     pub(crate) prometheus: Option<PrometheusHandle>,
     /// What an operator asks for often.
     pub(crate) watched: Watched,

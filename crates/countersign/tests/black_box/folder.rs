@@ -25,7 +25,7 @@ fn a_second_server_on_the_same_folder_is_refused_with_a_word_on_what_to_do() {
     let second = home.run(&["--demo", "serve", "--listen", "127.0.0.1:0"]);
     let said = String::from_utf8(second.stderr).unwrap();
     assert_eq!(second.status.code(), Some(1), "{said}");
-    assert!(said.contains("in use"), "{said}");
+    assert!(said.contains(&format!("already running at {} (pid ", home.url)), "{said}");
     assert_eq!(
         std::fs::read(home.data().join("server.json")).unwrap(),
         before,

@@ -10,9 +10,12 @@
 mod crowded;
 mod folder;
 mod killed;
+mod other_user;
 mod removed;
 mod server;
 mod stopped;
 mod trace_log;
+mod unix_commands;
+mod unix_user;
 #[cfg(target_os = "linux")]
 mod unprotected;
