@@ -54,9 +54,21 @@ impl App {
                 return if error.use_stderr() { Exit::Usage.into() } else { ExitCode::SUCCESS };
             }
         };
-        let environment = Environment::of_process();
+        let mut environment = Environment::of_process();
+        if let Command::Mcp(args) = &mut cli.command
+            && args.is_started_by_a_client()
+        {
+            args.take_over(&mut cli.shared, environment.not_for_clients());
+            environment = environment.of_a_client();
+        }
         if matches!(cli.command, Command::Demo) {
             play(&mut cli.shared, &environment);
+        }
+        if let Some(file) = &cli.shared.token_file
+            && let Err(error) = environment.read_token(file)
+        {
+            let problem = Problem::usage(format!("--token-file: {} cannot be read: {error}", file.display()));
+            return tell(&problem.into(), Screen::of_process(Format::Text, &environment)).into();
         }
         let format = if cli.shared.json { Format::Json } else { Format::Text };
         let screen = Screen::of_process(format, &environment);

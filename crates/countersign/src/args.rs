@@ -20,10 +20,11 @@ Examples:
   countersign executions exec_…                              what happened, step by step
 
 Exit status: 0 done (also: waits for a person), 1 failed, 2 usage, 3 denied, cancelled or expired.
-Commands use the server that runs for the data folder, or the one at COUNTERSIGN_URL (with COUNTERSIGN_TOKEN). Where none
-runs they serve themselves for as long as they take. What waits for a person is kept in the data folder and survives a crash.
+Commands ask the server at COUNTERSIGN_URL (with COUNTERSIGN_TOKEN), or the one that runs for the data folder, or the demo's.
+Where none runs they work directly on the data folder. What waits for a person is kept there and survives a crash.
 Environment: COUNTERSIGN_CONFIG and COUNTERSIGN_DATA_DIR like the flags, COUNTERSIGN_APPROVALS_EXPIRES and so on like the
-keys of countersign.toml, COUNTERSIGN_LOG=debug for more on standard error, NO_COLOR.";
+keys of countersign.toml, COUNTERSIGN_LOG=debug for more on standard error, NO_COLOR. `mcp`, which an agent's client starts,
+takes no configuration from either.";
 
 /// The gateway between AI agents and the tools they call.
 ///
@@ -41,7 +42,7 @@ pub(crate) struct Cli {
 /// Flags that every command takes.
 #[derive(Debug, Clone, Default, Args)]
 pub(crate) struct Shared {
-    /// The configuration file; else ./countersign.toml, else the one in your configuration folder, else defaults
+    /// The configuration file; else countersign.toml in your configuration folder, else defaults
     #[arg(long, global = true, value_name = "FILE", help_heading = "Everywhere")]
     pub(crate) config: Option<PathBuf>,
     /// Where executions and approvals are kept
@@ -53,6 +54,12 @@ pub(crate) struct Shared {
     /// Print one JSON document on standard output, and nothing else
     #[arg(long, global = true, help_heading = "Everywhere")]
     pub(crate) json: bool,
+    /// The token to show the server, read from a file; like COUNTERSIGN_TOKEN
+    #[arg(long, global = true, value_name = "FILE", help_heading = "Everywhere")]
+    pub(crate) token_file: Option<PathBuf>,
+    /// Do not say which server or data folder was asked
+    #[arg(long, short = 'q', global = true, help_heading = "Everywhere")]
+    pub(crate) quiet: bool,
 }
 
 #[derive(Debug, Subcommand)]
@@ -60,7 +67,7 @@ pub(crate) enum Command {
     /// See it at work: a server with tools to play with, and a scripted agent that uses them
     #[command(after_help = DEMO_EXAMPLES)]
     Demo,
-    /// Serve agents and people: REST, MCP, and what waits
+    /// Start the server (REST, MCP, web console)
     Serve(ServeArgs),
     /// Call one tool; where it needs a person, ask at this terminal
     Call(CallArgs),
@@ -74,6 +81,8 @@ pub(crate) enum Command {
     Deny(DenyArgs),
     /// List executions, or show one with its timeline
     Executions(ExecutionsArgs),
+    /// Stop an execution; what waits for a person is withdrawn
+    Cancel(CancelArgs),
     /// Say what became of a call that was interrupted and is in doubt
     Settle(SettleArgs),
     /// List or search the tools
@@ -460,6 +469,20 @@ pub(crate) struct ExecutionsArgs {
     pub(crate) cursor: Option<String>,
 }
 
+const CANCEL_EXAMPLES: &str = "\
+Examples:
+  countersign cancel exec_…
+  countersign cancel exec_3f                                  ids may be cut while they are unique
+
+A call that waits for a person does not run any more. One that has started is not interrupted: it comes to its end first.";
+
+#[derive(Debug, Args)]
+#[command(after_help = CANCEL_EXAMPLES)]
+pub(crate) struct CancelArgs {
+    /// The execution (exec_…)
+    pub(crate) execution: String,
+}
+
 const SETTLE_EXAMPLES: &str = "\
 Examples:
   countersign settle exec_… 0 --as failed --reason 'the bank shows nothing'
@@ -559,7 +582,8 @@ pub(crate) struct ExplainArgs {
 
 const AUDIT_EXAMPLES: &str = "\
 Examples:
-  countersign audit tail -n 50
+  countersign audit tail                                      the last 20 records, then each new one
+  countersign audit tail --lines 50 --no-follow
   countersign audit verify                                    follows the whole chain here; the server need not be believed
   countersign audit export > audit.jsonl
   countersign audit export --after 1200 >> audit.jsonl        what came since record 1200";
@@ -575,11 +599,14 @@ pub(crate) enum AuditCommand {
         #[arg(long, value_name = "NO", default_value_t = 0)]
         after: u64,
     },
-    /// Show the newest records
+    /// Show the newest records, then each new one as it comes; Ctrl-C ends it
     Tail {
-        /// How many
-        #[arg(short = 'n', long, default_value_t = 20, value_parser = clap::value_parser!(u16).range(1..=1000))]
-        number: u16,
+        /// How many of the records so far
+        #[arg(short = 'n', long, alias = "number", default_value_t = 20, value_parser = clap::value_parser!(u16).range(1..=1000))]
+        lines: u16,
+        /// End after the records so far
+        #[arg(long)]
+        no_follow: bool,
     },
 }
 

@@ -1,24 +1,30 @@
 //! What the operator wants: `countersign.toml`, overridden by the environment, overridden by flags.
 //!
 //! Promises: a key that nobody knows is an error, and so is a value that makes no sense; everything that is wrong is said
-//! at once, with file and line or with the name of the variable. What cannot be read stops the command (R2).
+//! at once, with file and line or with the name of the variable. What cannot be read stops the command (R2). The file is the one
+//! that was named, or the one in the operator's configuration folder; never one that lies in the current folder, because that
+//! may be anybody's repository (R18).
 
 mod environment;
 mod file;
 mod folders;
+mod in_force;
 
 use std::fmt;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use countersign_core::digest::Digest;
 use countersign_core::policy::{Policy, parse_duration};
 use countersign_kernel::Settings;
 use countersign_sandbox::RequiredIsolation;
 use countersign_sdk::Remember;
 use countersign_server::mcp::{ClientElicitation, Surface};
+use countersign_server::wire::Setting;
 
-pub(crate) use environment::Environment;
+pub(crate) use environment::{Environment, credentials};
+pub(crate) use in_force::{CONFIGURATION_LOADED, line as in_force_line, unix_user};
 
 use crate::args::Shared;
 use file::{Entry, Origin};
@@ -31,10 +37,18 @@ const DEFAULT_LISTEN: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net
 pub(crate) struct Config {
     /// The file it came from; none where there is none.
     pub(crate) file: Option<PathBuf>,
+    /// Who chose that file.
+    pub(crate) file_choice: Choice,
+    /// The SHA-256 of that file as it was read.
+    pub(crate) file_digest: Option<Digest>,
+    /// Every key that was set, and what set it.
+    pub(crate) chosen: Vec<Setting>,
     /// Where the server will listen.
     pub(crate) listen: SocketAddr,
     /// Where executions and approvals are kept.
     pub(crate) data_dir: PathBuf,
+    /// Who chose that folder.
+    pub(crate) folder_choice: Choice,
     /// The address people reach the server at, where that is another than it listens on.
     pub(crate) public_url: Option<String>,
     /// Names besides the listening address under which requests may come.
@@ -51,6 +65,15 @@ pub(crate) struct Config {
     pub(crate) isolation: RequiredIsolation,
     /// The rules.
     pub(crate) policy: Policy,
+}
+
+/// Who chose a file or a folder.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Choice {
+    /// The command line or the environment of this command.
+    Named,
+    /// The configuration file, or nobody: it is the platform's.
+    Usual,
 }
 
 /// How approvals behave.
@@ -135,8 +158,15 @@ impl Config {
         });
         let mut config = Self {
             file: path.map(Path::to_owned),
+            file_choice: match named_file(shared, environment) {
+                Some(_) => Choice::Named,
+                None => Choice::Usual,
+            },
+            file_digest: path.map(|_| Digest::of(text.as_bytes())),
+            chosen: Vec::new(),
             listen: DEFAULT_LISTEN,
             data_dir: PathBuf::new(),
+            folder_choice: Choice::Usual,
             public_url: None,
             hosts: Vec::new(),
             origins: Vec::new(),
@@ -156,16 +186,18 @@ impl Config {
             })
         });
         for entry in entries.into_iter().chain(overrides) {
-            if let Err(reason) = config.set(&entry, base) {
-                let place = match entry.origin {
-                    Origin::Line(line) => place(line),
-                    Origin::Variable => file::variable_of(entry.key),
-                };
-                errors.push(ConfigError { place, reason });
+            let place = match entry.origin {
+                Origin::Line(line) => place(line),
+                Origin::Variable => file::variable_of(entry.key),
+            };
+            match config.set(&entry, base) {
+                Ok(()) => config.note(&entry, place),
+                Err(reason) => errors.push(ConfigError { place, reason }),
             }
         }
         if let Some(folder) = &shared.data_dir {
             config.data_dir.clone_from(folder);
+            config.folder_choice = Choice::Named;
         }
         if config.data_dir.as_os_str().is_empty() {
             match folders::data(environment) {
@@ -208,28 +240,24 @@ impl Config {
     }
 }
 
-/// The file to read, if there is one. One that was named must be there.
+/// The file to read, if there is one. One that was named must be there. The current folder is not looked at (R18).
 fn find(shared: &Shared, environment: &Environment) -> Result<Option<PathBuf>, ConfigErrors> {
-    let named = shared.config.clone().or_else(|| environment.path("COUNTERSIGN_CONFIG"));
-    if let Some(path) = named {
+    if let Some(path) = named_file(shared, environment) {
         return Ok(Some(path));
     }
-    let candidates =
-        [Some(PathBuf::from(FILE)), folders::configuration(environment).map(|folder| folder.join(FILE))];
-    for candidate in candidates.into_iter().flatten() {
-        match candidate.try_exists() {
-            Ok(true) => return Ok(Some(candidate)),
-            Ok(false) => {}
-            // Going on with the next would silently drop the operator's rules.
-            Err(e) => {
-                return Err(ConfigErrors::one(
-                    candidate.display().to_string(),
-                    format!("it cannot be looked at: {e}"),
-                ));
-            }
-        }
+    let Some(usual) = folders::configuration(environment).map(|folder| folder.join(FILE)) else {
+        return Ok(None);
+    };
+    match usual.try_exists() {
+        Ok(true) => Ok(Some(usual)),
+        Ok(false) => Ok(None),
+        // Going on without it would silently drop the operator's rules.
+        Err(e) => Err(ConfigErrors::one(usual.display().to_string(), format!("it cannot be looked at: {e}"))),
     }
-    Ok(None)
+}
+
+fn named_file(shared: &Shared, environment: &Environment) -> Option<PathBuf> {
+    shared.config.clone().or_else(|| environment.path("COUNTERSIGN_CONFIG"))
 }
 
 fn address(text: &str) -> Result<SocketAddr, String> {
@@ -281,7 +309,7 @@ fn folder(text: &str, base: &Path, origin: Origin) -> Result<PathBuf, String> {
         return Err(format!("{text:?}: `~` is not expanded here; write the whole path"));
     }
     if text.contains(char::REPLACEMENT_CHARACTER) {
-        return Err("the path is no Unicode; use --data-dir for it".into());
+        return Err("the path is not valid Unicode; use --data-dir for it".into());
     }
     Ok(match origin {
         Origin::Line(_) => base.join(text),

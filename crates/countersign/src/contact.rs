@@ -19,8 +19,9 @@ use crate::exit::Problem;
 use crate::invocation::Invocation;
 use crate::local::Setup;
 use crate::names::Names;
-use crate::reach::{self, Need, Reach};
+use crate::reach::{Need, Reach};
 use crate::screen::Screen;
+use crate::target::{Target, check_data};
 
 /// When to say that handlers are waited for.
 const SAY_SO_AFTER: Duration = Duration::from_secs(2);
@@ -30,15 +31,28 @@ const SAY_SO_AFTER: Duration = Duration::from_secs(2);
 pub(crate) enum Purpose {
     /// Looks at tools and rules: no data.
     Catalog,
-    /// Looks at what happened: the data folder, if there is something in it.
+    /// The same, with the rules of the file that was named; a server that runs has its own.
+    NamedRules,
+    /// Looks at or changes tokens, grants and records: the data folder, which must be there. Executions are left as they are.
     Look,
-    /// Looks at or changes tokens, grants and records: the data folder, made where it is not there; nothing of it is taken
-    /// up.
+    /// The same, and the data folder is made where it is not there.
     Keep,
-    /// Calls, decides or settles: the data folder, and what an earlier process left behind goes on.
+    /// Calls: the data folder, made where it is not there, and what an earlier process left behind goes on.
     Act,
-    /// The same, for as long as a person stays; whatever calls meanwhile finds this server.
+    /// Decides, settles or cancels: the same, and the folder must be there.
+    Change,
+    /// Decides for as long as a person stays; whatever calls meanwhile finds this server. Like `serve`, it makes the folder.
     Share,
+}
+
+impl Purpose {
+    fn need(self) -> Need {
+        match self {
+            Self::Catalog | Self::NamedRules | Self::Look | Self::Keep => Need::Look,
+            Self::Act | Self::Change => Need::Act,
+            Self::Share => Need::Share,
+        }
+    }
 }
 
 /// Where the server runs.
@@ -78,40 +92,34 @@ impl Ready {
         work: impl AsyncFnOnce(&Contact) -> anyhow::Result<T>,
     ) -> anyhow::Result<T> {
         let (screen, invocation) = (self.setup.screen, self.setup.invocation.clone());
-        let need = match purpose {
-            Purpose::Catalog | Purpose::Look | Purpose::Keep => Need::Look,
-            Purpose::Act => Need::Act,
-            Purpose::Share => Need::Share,
+        let target = match purpose {
+            Purpose::NamedRules => Target::Folder(self.setup.config.data_dir.clone()),
+            _ => Target::find(&self.setup.config, &self.environment).await,
         };
         // Kept until the server is gone.
-        let _without_a_trace = self.step_aside(purpose).await?;
-        let reach = Reach::find(self.setup, &self.environment, need).await?;
+        let mut empty: Option<TempDir> = None;
+        match (&target, purpose) {
+            (Target::Folder(_), Purpose::Catalog | Purpose::NamedRules) => {
+                // Looking at tools leaves no trace.
+                let folder = tempfile::tempdir().context("an empty folder cannot be made")?;
+                folder.path().clone_into(&mut self.setup.config.data_dir);
+                empty = Some(folder);
+            }
+            (Target::Folder(folder), Purpose::Look | Purpose::Change) => {
+                check_data(folder, &invocation)?;
+            }
+            _ => {}
+        }
+        let reach = Reach::find(&target, self.setup, &self.environment, purpose.need()).await?;
+        if empty.is_none() {
+            target.say(screen, &invocation);
+        }
         let result = match Contact::of(&reach, screen, invocation) {
             Ok(contact) => work(&contact).await,
             Err(problem) => Err(problem.into()),
         };
         leave(reach, screen).await;
         result
-    }
-
-    /// Looking leaves no trace: where there is no server and no data to look at, an empty folder elsewhere does.
-    async fn step_aside(&mut self, purpose: Purpose) -> anyhow::Result<Option<TempDir>> {
-        let folder = &mut self.setup.config.data_dir;
-        let needs_no_data = match purpose {
-            Purpose::Catalog => true,
-            // What is there and cannot be used is to be told of.
-            Purpose::Look => !folder.exists(),
-            Purpose::Keep | Purpose::Act | Purpose::Share => false,
-        };
-        if !needs_no_data
-            || self.environment.text("COUNTERSIGN_URL").is_some()
-            || reach::running(folder).await.is_some()
-        {
-            return Ok(None);
-        }
-        let elsewhere = tempfile::tempdir().context("an empty folder cannot be made")?;
-        elsewhere.path().clone_into(folder);
-        Ok(Some(elsewhere))
     }
 }
 

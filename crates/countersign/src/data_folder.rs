@@ -10,6 +10,8 @@ use countersign_store::{OpenError, SqliteStore};
 use crate::exit::Problem;
 
 const BATCH: usize = 500;
+/// The code of a folder that another process works on.
+pub(crate) const IN_USE: &str = "data_folder_in_use";
 
 /// An open data folder. It is ours until this is dropped.
 pub(crate) struct DataFolder {
@@ -60,8 +62,12 @@ impl DataFolder {
 
 fn refused(error: &OpenError) -> Problem {
     match error {
-        OpenError::InUse { .. } => Problem::new("data_folder_in_use", error.to_string())
-            .hint("It serves nobody else. If it waits at a terminal, answer there; `countersign serve` is for everybody."),
+        OpenError::InUse { folder, pid } => {
+            let pid = pid.map(|pid| format!(" (pid {pid})")).unwrap_or_default();
+            let message = format!("another command{pid} is working on the data folder {}", folder.display());
+            Problem::new(IN_USE, message)
+                .hint("If it waits for an answer at a terminal, answer there. With `countersign serve` running, commands share it.")
+        }
         OpenError::Folder { .. } | OpenError::ReadOnly { .. } => {
             Problem::new("data_folder_unusable", error.to_string())
                 .hint("Say where to keep data with --data-dir FOLDER.")

@@ -12,6 +12,7 @@ use crate::args::Shared;
 pub(crate) struct Invocation {
     words: Vec<String>,
     whole: Vec<String>,
+    quiet: bool,
 }
 
 impl Invocation {
@@ -29,12 +30,17 @@ impl Invocation {
                 words.extend([flag.to_owned(), quoted(&value.to_string_lossy())]);
             }
         }
-        Self { words, whole }
+        Self { words, whole, quiet: shared.quiet }
     }
 
     /// Whether the demo tools were asked for.
     pub(crate) fn has_demo(&self) -> bool {
         self.words.iter().any(|word| word == "--demo")
+    }
+
+    /// Whether to leave out which server was asked.
+    pub(crate) fn is_quiet(&self) -> bool {
+        self.quiet
     }
 
     /// A command line of this program.

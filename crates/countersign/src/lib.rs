@@ -35,9 +35,11 @@ mod reach;
 mod report;
 mod screen;
 mod serving;
+mod short_ids;
 mod shown;
 mod span;
 mod table;
+mod target;
 mod terminal;
 mod watch;
 

@@ -12,6 +12,7 @@ use crate::exit::Problem;
 use crate::key_files::{ADMIN_TOKEN, AGENT_TOKEN, known_seal_key, read_token};
 use crate::local::Setup;
 use crate::serving::{Mode, Notice, Serving};
+use crate::target::Target;
 
 /// How long a server that is said to run may take to say that it does.
 const KNOCK: Duration = Duration::from_secs(2);
@@ -44,31 +45,45 @@ pub(crate) struct Reach {
 }
 
 impl Reach {
-    /// `COUNTERSIGN_URL`; else the server that runs for the data folder; else one in this process, for as long as the
-    /// command takes.
-    pub(crate) async fn find(setup: Setup, environment: &Environment, need: Need) -> anyhow::Result<Self> {
+    /// Reaches what a command asks. A folder that no server runs for is served in this process, for as long as the command
+    /// takes.
+    ///
+    /// A token of the data folder is shown only to a server that proved to have the folder's key. A server that
+    /// `COUNTERSIGN_URL` names is shown the token that was given for it, and no other: whoever listens there would learn it.
+    pub(crate) async fn find(
+        target: &Target,
+        setup: Setup,
+        environment: &Environment,
+        need: Need,
+    ) -> anyhow::Result<Self> {
         let token = environment.text("COUNTERSIGN_TOKEN").map(|token| SecretString::from(token.into_owned()));
-        let folder = setup.config.data_dir.clone();
-        let url = match environment.text("COUNTERSIGN_URL") {
-            Some(url) => Some(url.trim_end_matches('/').to_owned()),
-            None => running(&folder).await,
-        };
-        if let Some(url) = url {
-            let of_file = |name: &str| match &token {
-                Some(token) => Ok(token.clone()),
-                // The tokens of this machine are for this machine's server: another would learn them.
-                None if is_local(&url) => read_token(&folder, name)?.ok_or_else(|| no_token(&url)),
-                None => Err(no_token(&url)),
-            };
-            let (agent, operator) = (of_file(AGENT_TOKEN)?, of_file(ADMIN_TOKEN)?);
-            return Ok(Self { url, agent, operator, serving: None });
+        match (target, token) {
+            (Target::Given { url } | Target::Running { url, .. }, Some(token)) => {
+                Ok(Self { url: url.clone(), agent: token.clone(), operator: token, serving: None })
+            }
+            (Target::Given { url }, None) => Err(no_token(url)),
+            (Target::Running { url, folder, .. }, None) => {
+                let of_file =
+                    |name: &str| read_token(folder, name)?.ok_or_else(|| no_token_file(folder, name));
+                let (agent, operator) = (of_file(AGENT_TOKEN)?, of_file(ADMIN_TOKEN)?);
+                Ok(Self { url: url.clone(), agent, operator, serving: None })
+            }
+            (Target::Folder(folder), token) => {
+                // An empty folder in its place knows no token.
+                let token = token.filter(|_| setup.config.data_dir == *folder);
+                let mode = match need {
+                    Need::Look => Mode::Look,
+                    Need::Act => Mode::Private,
+                    Need::Share => Mode::Public,
+                };
+                let reach = Self::of(Serving::start(setup, ANYWHERE, mode).await?);
+                // Whoever gives a token acts as its holder here too, and as nobody else.
+                Ok(match token {
+                    Some(token) => Self { agent: token.clone(), operator: token, ..reach },
+                    None => reach,
+                })
+            }
         }
-        let mode = match need {
-            Need::Look => Mode::Look,
-            Need::Act => Mode::Private,
-            Need::Share => Mode::Public,
-        };
-        Ok(Self::of(Serving::start(setup, ANYWHERE, mode).await?))
     }
 
     /// A server of our own.
@@ -110,37 +125,19 @@ pub(crate) async fn running(folder: &std::path::Path) -> Option<String> {
     presence::is_proven(&key, port, &challenge, proof).then_some(notice.url)
 }
 
-fn is_local(url: &str) -> bool {
-    let host = reqwest::Url::parse(url).ok().and_then(|url| url.host_str().map(ToOwned::to_owned));
-    host.is_some_and(|host| {
-        let bare = host.trim_start_matches('[').trim_end_matches(']');
-        bare == "localhost" || bare.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback())
-    })
-}
-
 fn no_token(url: &str) -> anyhow::Error {
-    Problem::new("no_token", format!("there is no token for {url}"))
-        .hint("Set COUNTERSIGN_TOKEN, or run this where the server's data folder is.")
+    let message = format!("COUNTERSIGN_URL is {url}, and no token was given for it");
+    Problem::new("no_token", message)
+        .hint(
+            "Set COUNTERSIGN_TOKEN to a token of that server, or name a file with --token-file. Unset COUNTERSIGN_URL to use \
+             the server of the data folder.",
+        )
         .into()
 }
 
-#[cfg(test)]
-mod tests {
-    use super::is_local;
-
-    #[test]
-    fn the_tokens_of_this_machine_go_to_no_other() {
-        for local in ["http://127.0.0.1:7420", "http://localhost:1", "http://[::1]:1"] {
-            assert!(is_local(local), "{local}");
-        }
-        for other in [
-            "https://gate.example.com",
-            "http://10.0.0.1",
-            "http://localhost.example.com",
-            "http://127.0.0.1@evil.example",
-            "nonsense",
-        ] {
-            assert!(!is_local(other), "{other}");
-        }
-    }
+fn no_token_file(folder: &std::path::Path, name: &str) -> anyhow::Error {
+    let path = folder.join(name);
+    Problem::new("no_token", format!("{} is missing", path.display()))
+        .hint("Set COUNTERSIGN_TOKEN to a token of this server, or start the server again: it makes the file anew.")
+        .into()
 }

@@ -38,6 +38,14 @@ pub(crate) enum Audience {
     Program,
 }
 
+/// Whether somebody reads standard output.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Reader {
+    There,
+    /// It hung up, as `head` does.
+    Gone,
+}
+
 /// The two streams of a command.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Screen {
@@ -74,6 +82,11 @@ impl Screen {
 
     /// Writes lines to standard output.
     pub(crate) fn print(&self, text: &str) -> anyhow::Result<()> {
+        self.print_to(text).map(drop)
+    }
+
+    /// Writes lines to standard output, and says whether somebody still reads there.
+    pub(crate) fn print_to(&self, text: &str) -> anyhow::Result<Reader> {
         let mut out = io::stdout().lock();
         let end = if text.is_empty() || text.ends_with('\n') { "" } else { "\n" };
         match out
@@ -81,8 +94,9 @@ impl Screen {
             .and_then(|()| out.write_all(end.as_bytes()))
             .and_then(|()| out.flush())
         {
-            Err(e) if e.kind() != io::ErrorKind::BrokenPipe => Err(e.into()),
-            _ => Ok(()),
+            Ok(()) => Ok(Reader::There),
+            Err(e) if e.kind() == io::ErrorKind::BrokenPipe => Ok(Reader::Gone),
+            Err(e) => Err(e.into()),
         }
     }
 

@@ -12,11 +12,12 @@ use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
 use serde::{Deserialize, Serialize};
 use tokio::net::TcpListener;
 
-use crate::config::Config;
-use crate::data_folder::DataFolder;
+use crate::config::{CONFIGURATION_LOADED, Config, in_force_line};
+use crate::data_folder::{DataFolder, IN_USE};
 use crate::exit::Problem;
 use crate::key_files::{self, LocalTokens};
 use crate::local::Setup;
+use crate::reach;
 
 /// Says which server runs for a data folder.
 const NOTICE: &str = "server.json";
@@ -39,6 +40,8 @@ pub(crate) enum Mode {
 pub(crate) struct Serving {
     pub(crate) url: String,
     pub(crate) tokens: LocalTokens,
+    /// The configuration it runs with.
+    pub(crate) in_force: wire::Configuration,
     server: Server,
     notice: Option<PathBuf>,
     gateway: Gateway,
@@ -91,17 +94,28 @@ impl Serving {
     /// Opens the data folder, starts a gateway on it and serves it.
     pub(crate) async fn start(setup: Setup, listen: SocketAddr, mode: Mode) -> anyhow::Result<Self> {
         let config = setup.config.clone();
-        let folder = DataFolder::open(&config.data_dir)?;
+        let folder = match DataFolder::open(&config.data_dir) {
+            Ok(folder) => folder,
+            Err(problem) if problem.code == IN_USE => {
+                return Err(already_running(&setup, problem).await.into());
+            }
+            Err(problem) => return Err(problem.into()),
+        };
         // Before the address is taken: whoever finds it taken must not have run anything.
         let listener = bind(listen).await?;
         let address = listener.local_addr()?;
         let gateway = setup.gateway(&folder, mode).await?;
+        let in_force = config.in_force();
+        if mode != Mode::Look {
+            gateway.record_in_audit(CONFIGURATION_LOADED, in_force_line(&in_force)).await?;
+        }
         let tokens = LocalTokens::ensure(&gateway, &config.data_dir).await?;
         let url = format!("http://{}", reachable(address));
-        let options = options(&config, &url)?;
+        let mut options = options(&config, &url)?;
+        options.configuration = in_force.clone();
         let prometheus = (mode == Mode::Public).then(record_figures).transpose()?;
         let server = Server::start(listener, gateway.clone(), options, prometheus)?;
-        let mut serving = Self { url, tokens, server, notice: None, gateway, _folder: folder };
+        let mut serving = Self { url, tokens, in_force, server, notice: None, gateway, _folder: folder };
         if mode == Mode::Public {
             serving.announce(&config.data_dir)?;
         }
@@ -136,6 +150,19 @@ impl Serving {
         written.with_context(|| format!("{} cannot be written", path.display()))?;
         self.notice = Some(path);
         Ok(())
+    }
+}
+
+/// Where the server runs that has the folder; where it is not one that others can ask, that it is in use.
+async fn already_running(setup: &Setup, problem: Problem) -> Problem {
+    let folder = &setup.config.data_dir;
+    match (reach::running(folder).await, Notice::read(folder)) {
+        (Some(url), Some(notice)) => {
+            let login = setup.invocation.command("login");
+            Problem::new("already_running", format!("already running at {url} (pid {})", notice.pid))
+                .hint(format!("Console: `{login}`."))
+        }
+        _ => problem,
     }
 }
 

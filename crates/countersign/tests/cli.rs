@@ -14,6 +14,8 @@ mod calls;
 mod crashes;
 #[path = "cli/decisions.rs"]
 mod decisions;
+#[path = "cli/finding.rs"]
+mod finding;
 #[path = "cli/looking.rs"]
 mod looking;
 #[path = "cli/mistakes.rs"]
@@ -25,6 +27,8 @@ mod prompts;
 mod scripts;
 #[path = "cli/serving.rs"]
 mod serving;
+#[path = "cli/strangers.rs"]
+mod strangers;
 #[cfg(unix)]
 #[path = "cli/watching.rs"]
 mod watching;

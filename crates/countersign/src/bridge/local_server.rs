@@ -1,11 +1,13 @@
 //! The one server of a data folder on this machine: found by what it wrote there, started where it does not run.
 //!
 //! Promises: bridges that start at once end up with one server; a server that was started outlives the bridge that started
-//! it, and belongs to nobody's terminal; what it says is in `serve.log` of the data folder.
+//! it, and belongs to nobody's terminal; what it says is in `serve.log` of the data folder. Whoever starts the bridge chooses
+//! neither the folder nor the configuration of a server that it starts: that server gets an environment of its own, and is
+//! started only for the operator's own data folder (R18).
 
 use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions, TryLockError};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
@@ -32,13 +34,32 @@ const LOCK: &str = "serve.lock";
 /// A port of the system's choice, where the configured one is taken.
 const ANY_PORT: [&str; 2] = ["--listen", "127.0.0.1:0"];
 
+/// What a server in the background finds programs by. The client's own would let a repository bring its programs along.
+const SYSTEM_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+
 /// Where the server lives, and how it is started.
 pub(crate) struct LocalServer {
     pub(crate) folder: PathBuf,
-    /// The command line of a server in the background, without the program.
-    pub(crate) words: Vec<OsString>,
+    pub(crate) start: Start,
     /// The token to use, instead of the one in the folder.
     pub(crate) token: Option<String>,
+}
+
+/// Whether a server may be started for a folder.
+pub(crate) enum Start {
+    /// It is the operator's own folder.
+    Own {
+        /// The command line of a server in the background, without the program.
+        words: Vec<OsString>,
+        /// Its whole environment, but for the path.
+        environment: Vec<(OsString, OsString)>,
+    },
+    /// The bridge's command line named another folder, or there is none of the operator's own: a server that runs there is used,
+    /// and none is started.
+    Never {
+        /// The operator's own folder, where there is one.
+        own: Option<PathBuf>,
+    },
 }
 
 /// What became of a start.
@@ -53,6 +74,10 @@ impl LocalServer {
         if let Some(place) = self.found().await? {
             return Ok(place);
         }
+        let (words, environment) = match &self.start {
+            Start::Own { words, environment } => (words, environment),
+            Start::Never { own } => return Err(self.not_started(own.as_deref())),
+        };
         self.make_folder()?;
         let _starting = self.lock().await?;
         if let Some(place) = self.found().await? {
@@ -60,7 +85,7 @@ impl LocalServer {
         }
         tracing::info!(folder = %self.folder.display(), "no server runs here; starting one");
         for extra in [&[][..], &ANY_PORT] {
-            match self.ready(self.spawn(extra)?, START_WITHIN).await? {
+            match self.ready(self.spawn(words, environment, extra)?, START_WITHIN).await? {
                 Started::Ready(place) => return Ok(place),
                 Started::Ended => tracing::debug!(?extra, "the server ended before it was ready"),
             }
@@ -123,13 +148,37 @@ impl LocalServer {
     }
 
     #[expect(clippy::disallowed_methods, reason = "the bridge starts the server that it bridges to")]
-    fn spawn(&self, extra: &[&str]) -> anyhow::Result<Child> {
+    fn spawn(
+        &self,
+        words: &[OsString],
+        environment: &[(OsString, OsString)],
+        extra: &[&str],
+    ) -> anyhow::Result<Child> {
         self.turn_log_over();
         let log = self.open(LOG)?;
         let mut command = Command::new(crate::local::this_program()?);
-        command.args(&self.words).args(extra).current_dir("/").stdin(Stdio::null());
+        command.args(words).args(extra).current_dir("/").stdin(Stdio::null());
+        command
+            .env_clear()
+            .env("PATH", SYSTEM_PATH)
+            .envs(environment.iter().map(|(name, value)| (name, value)));
         command.stdout(log.try_clone()?).stderr(log);
         command.spawn().context("this program cannot be started a second time, as the server")
+    }
+
+    /// That no server runs where the client wants one, and how the operator starts it.
+    fn not_started(&self, own: Option<&Path>) -> anyhow::Error {
+        let folder = self.folder.display();
+        let own = match own {
+            Some(own) => format!("`mcp` starts one only for your own data folder, {}", own.display()),
+            None => {
+                "`mcp` starts none, because the user database has no home folder for this user".to_owned()
+            }
+        };
+        anyhow::anyhow!(
+            "no server runs for {folder}; start it with `countersign --data-dir {} serve` ({own})",
+            crate::invocation::quoted(&folder.to_string())
+        )
     }
 
     /// The folder holds tokens, so it is its owner's alone from the beginning.
@@ -184,7 +233,8 @@ mod tests {
 
     async fn waited_for(child: Child) -> anyhow::Result<Started> {
         let folder = tempfile::tempdir().unwrap();
-        let server = LocalServer { folder: folder.path().to_owned(), words: Vec::new(), token: None };
+        let start = Start::Never { own: None };
+        let server = LocalServer { folder: folder.path().to_owned(), start, token: None };
         server.ready(child, Duration::from_secs(1)).await
     }
 

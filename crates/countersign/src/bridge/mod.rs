@@ -39,7 +39,7 @@ use mirrors::Mirrors;
 use session::Session;
 
 pub(crate) use http::Place;
-pub(crate) use local_server::LocalServer;
+pub(crate) use local_server::{LocalServer, Start};
 pub(crate) use upstream::Upstream;
 
 /// How many requests of one client may be under way.

@@ -5,9 +5,9 @@ use std::time::Duration;
 use countersign_core::audit::AuditRecord;
 use countersign_core::event::Event;
 use countersign_server::wire::{
-    AddUserRequest, ChangeUserRequest, CreateTokenRequest, CreatedToken, Elicitation, ElicitationResponse,
-    ExecuteRequest, ExecutionResult, ExecutionSummary, ExplainRequest, Explanation, Grant, List, LoginLink,
-    Pending, ResolveRequest, SettleRequest, Status, Token, ToolDetail, User, Whoami,
+    AddUserRequest, ChangeUserRequest, Configuration, CreateTokenRequest, CreatedToken, Elicitation,
+    ElicitationResponse, ExecuteRequest, ExecutionResult, ExecutionSummary, ExplainRequest, Explanation, Grant, List,
+    LoginLink, Pending, ResolveRequest, SettleRequest, Status, Token, ToolDetail, User, Whoami,
 };
 use reqwest::Method;
 
@@ -92,6 +92,11 @@ impl Client {
                 None => return Ok(all),
             }
         }
+    }
+
+    /// Stops an execution. It may have a call to finish first; then it still runs in the answer.
+    pub(crate) async fn cancel(&self, id: &str) -> Result<ExecutionResult, Problem> {
+        self.json(self.request(Method::POST, &["api", "executions", id, "cancel"], &[])?).await
     }
 
     /// Settles a call in doubt.
@@ -236,6 +241,11 @@ impl Client {
     /// A link that logs this client's holder in to the console.
     pub(crate) async fn login_link(&self) -> Result<LoginLink, Problem> {
         self.json(self.request(Method::POST, &["api", "login-links"], &[])?).await
+    }
+
+    /// The configuration that the server runs with.
+    pub(crate) async fn configuration(&self) -> Result<Configuration, Problem> {
+        self.json(self.request(Method::GET, &["api", "configuration"], &[])?).await
     }
 
     /// Whose credential this is.

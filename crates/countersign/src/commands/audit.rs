@@ -1,29 +1,43 @@
 //! `audit`: the record of everything that happened. It only looks.
 
+use std::time::Duration;
+
 use countersign_core::audit::{AuditRecord, BrokenChain, verify};
 use countersign_core::digest::Digest;
 use serde_json::{Value, json};
 
 use crate::args::AuditCommand;
 use crate::client::Client;
-use crate::contact::{Purpose, Ready};
+use crate::contact::{Contact, Purpose, Ready, Serves};
 use crate::exit::{Exit, Problem};
 use crate::names::Names;
-use crate::screen::{Format, Screen};
+use crate::screen::{Format, Reader, Screen};
 use crate::shown;
 use crate::table::Table;
 
 /// How many records are asked for at once.
 const BATCH: usize = 200;
+/// How often to look for new records.
+const LOOK_EVERY: Duration = Duration::from_millis(500);
 
 pub(super) async fn run(ready: Ready, command: AuditCommand) -> anyhow::Result<Exit> {
     ready
-        .with_server(Purpose::Keep, async |contact| {
+        .with_server(Purpose::Look, async |contact| {
             let (client, screen) = (&contact.operator, contact.screen);
             match command {
                 AuditCommand::Verify => print_verified(client, screen).await,
-                AuditCommand::Tail { number } => {
-                    tail(client, u64::from(number), contact.names().await, screen).await
+                AuditCommand::Tail { lines, no_follow } => {
+                    let last = tail(client, u64::from(lines), contact.names().await, screen).await?;
+                    match (screen.format, contact.serves) {
+                        _ if no_follow => {}
+                        // One document has an end.
+                        (Format::Json, _) => {}
+                        (Format::Text, Serves::Here) => {
+                            screen.note("No server runs, so there is nothing to follow.");
+                        }
+                        (Format::Text, Serves::Elsewhere) => follow(contact, last).await?,
+                    }
+                    Ok(Exit::Done)
                 }
                 AuditCommand::Export { after } => export(client, after, screen).await,
             }
@@ -65,16 +79,47 @@ pub(super) async fn verified(client: &Client) -> Result<Result<(u64, Digest), Br
     }
 }
 
-async fn tail(client: &Client, number: u64, names: &Names, screen: Screen) -> anyhow::Result<Exit> {
+/// Prints the last records, and gives the number of the newest.
+async fn tail(client: &Client, number: u64, names: &Names, screen: Screen) -> anyhow::Result<u64> {
     let last = last_seq(client).await?;
     let records = gathered(client, last.saturating_sub(number), number).await?;
+    let last = records.last().map_or(last, |record| record.seq);
     if screen.format == Format::Json {
         let items: Vec<Value> = records.iter().map(record_json).collect::<Result<_, _>>()?;
         screen.print_json(&json!({ "items": items, "nextCursor": null }))?;
-        return Ok(Exit::Done);
+        return Ok(last);
     }
+    let nothing = "Nothing has happened yet.".to_owned();
+    screen.print(&if records.is_empty() { nothing } else { table(&records, names, screen)?.render() })?;
+    Ok(last)
+}
+
+/// Prints each new record until somebody presses Ctrl-C, or nobody reads any more.
+async fn follow(contact: &Contact, mut last: u64) -> anyhow::Result<()> {
+    let screen = contact.screen;
+    let pressed = tokio::signal::ctrl_c();
+    tokio::pin!(pressed);
+    loop {
+        tokio::select! {
+            pressed = &mut pressed => return pressed.map_err(Into::into),
+            () = tokio::time::sleep(LOOK_EVERY) => {}
+        }
+        let records = contact.operator.audit(last, BATCH).await?;
+        let Some(newest) = records.last() else { continue };
+        last = newest.seq;
+        // Made anew: whoever acted may have been given a name meanwhile.
+        let names = Names::known_to(&contact.operator).await;
+        for line in table(&records, &names, screen)?.render().lines().skip(1) {
+            if screen.print_to(line)? == Reader::Gone {
+                return Ok(());
+            }
+        }
+    }
+}
+
+fn table(records: &[AuditRecord], names: &Names, screen: Screen) -> anyhow::Result<Table> {
     let mut table = Table::new(screen, &["NO", "WHEN", "WHAT", "BY", "EXECUTION", "DETAIL"]);
-    for record in &records {
+    for record in records {
         let entry = record.parse()?;
         table.row([
             record.seq.to_string().into(),
@@ -85,9 +130,7 @@ async fn tail(client: &Client, number: u64, names: &Names, screen: Screen) -> an
             shown::line(&entry.detail).into(),
         ]);
     }
-    let nothing = "Nothing has happened yet.".to_owned();
-    screen.print(&if records.is_empty() { nothing } else { table.render() })?;
-    Ok(Exit::Done)
+    Ok(table)
 }
 
 /// Every record as a line of JSON, in the text that was hashed; with `--json` as one document.

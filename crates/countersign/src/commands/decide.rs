@@ -20,7 +20,7 @@ use crate::contact::{Contact, Purpose, Ready, Serves};
 use crate::exit::{Exit, Problem};
 use crate::invocation::Invocation;
 use crate::screen::{Format, Screen};
-use crate::{report, shown, terminal};
+use crate::{report, short_ids, shown, terminal};
 
 pub(super) async fn approve(ready: Ready, args: ApproveArgs) -> anyhow::Result<Exit> {
     check_target(&args.id, &ready.setup.invocation)?;
@@ -30,8 +30,8 @@ pub(super) async fn approve(ready: Ready, args: ApproveArgs) -> anyhow::Result<E
         file: ready.setup.config.file.clone(),
     };
     ready
-        .with_server(Purpose::Act, async |contact| {
-            let asked = decidable(contact, &args.id).await?;
+        .with_server(Purpose::Change, async |contact| {
+            let asked = decidable(contact, &short_ids::waiting(contact, &args.id).await?).await?;
             rules.check(&asked, contact).await?;
             let Some(answer) = confirmed(&asked, &args, data, contact).await? else {
                 return Ok(left(contact.screen));
@@ -47,8 +47,8 @@ pub(super) async fn approve(ready: Ready, args: ApproveArgs) -> anyhow::Result<E
 pub(super) async fn deny(ready: Ready, args: DenyArgs) -> anyhow::Result<Exit> {
     check_target(&args.id, &ready.setup.invocation)?;
     ready
-        .with_server(Purpose::Act, async |contact| {
-            let asked = decidable(contact, &args.id).await?;
+        .with_server(Purpose::Change, async |contact| {
+            let asked = decidable(contact, &short_ids::waiting(contact, &args.id).await?).await?;
             let answer = terminal::no(args.reason);
             let receipt = decide(contact, &asked, &answer).await?;
             announce(&receipt, &asked, &answer, contact.screen);
@@ -62,7 +62,12 @@ pub(super) async fn deny(ready: Ready, args: DenyArgs) -> anyhow::Result<Exit> {
 
 /// What `approve` and `deny` name: an elicitation, or an execution.
 fn check_target(id: &str, invocation: &Invocation) -> Result<(), Problem> {
-    let parsed = if id.starts_with(ExecutionId::PREFIX) {
+    let parsed = if [ExecutionId::PREFIX, ElicitationId::PREFIX]
+        .iter()
+        .any(|prefix| short_ids::is_beginning(id, prefix))
+    {
+        Ok(())
+    } else if id.starts_with(ExecutionId::PREFIX) {
         id.parse::<ExecutionId>().map(drop).map_err(|e| e.to_string())
     } else if id.starts_with(ElicitationId::PREFIX) {
         id.parse::<ElicitationId>().map(drop).map_err(|e| e.to_string())

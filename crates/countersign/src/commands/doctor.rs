@@ -1,6 +1,8 @@
 //! `doctor`: what is configured, what is there, what is reachable, what is wrong, and what to do about it. It makes and
 //! changes nothing.
 
+mod in_force;
+
 use std::path::Path;
 
 use countersign_kernel::ports::{Credentials as _, EnvCredentials};
@@ -13,19 +15,16 @@ use serde_json::json;
 
 use super::{Given, audit};
 use crate::client::{Part, UNREACHABLE};
-use crate::config::{Config, ConfigErrors};
+use crate::config::ConfigErrors;
 use crate::contact::{Contact, Purpose, Ready, Serves};
 use crate::exit::{Exit, Problem};
 use crate::key_files::{ADMIN_TOKEN, AGENT_TOKEN};
 use crate::local::script_host;
-use crate::reach;
 use crate::screen::{Format, Paint, Screen};
 use crate::serving::Notice;
 use crate::shown;
-use crate::span::span;
-
-/// The store's file; opening a folder without one would make it.
-const DATABASE: &str = "countersign.db";
+use crate::target::{DATABASE, DEMO_FOLDER, Owner, Target};
+use in_force::Whose;
 
 /// How something was found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -74,14 +73,25 @@ pub(super) async fn run(given: Given) -> anyhow::Result<Exit> {
     match given.setup {
         Err(errors) => bad_configuration(&errors, &mut findings),
         Ok(setup) => {
-            configuration(&setup.config, &mut findings);
-            data_folder(&setup.config.data_dir, &mut findings);
             let ready = Ready { setup, environment: given.environment };
-            let serves = which_server(&ready, &mut findings).await;
-            if serves == Serves::Here {
-                tools(&ready.setup.plugins, &mut findings).await?;
+            let target = Target::find(&ready.setup.config, &ready.environment).await;
+            match &target {
+                Target::Given { url } => findings.good("server", format!("{url}, as COUNTERSIGN_URL says")),
+                Target::Running { url, folder, owner } => {
+                    data_folder(folder, &mut findings);
+                    running(url, folder, *owner, &mut findings);
+                }
+                Target::Folder(folder) => {
+                    in_force::report(&ready.setup.config.in_force(), Whose::Commands, &mut findings);
+                    findings.good("listen", format!("{}, for the server", ready.setup.config.listen));
+                    data_folder(folder, &mut findings);
+                    let found = "none runs for this data folder; commands work directly on the data folder";
+                    findings.good("server", found);
+                    tools(&ready.setup.plugins, &mut findings).await?;
+                    in_force::shells(None, &mut findings);
+                }
             }
-            if serves == Serves::Elsewhere || ready.setup.config.data_dir.join(DATABASE).exists() {
+            if !matches!(&target, Target::Folder(folder) if !folder.join(DATABASE).exists()) {
                 ask(ready, &mut findings).await;
             }
         }
@@ -101,34 +111,6 @@ fn bad_configuration(errors: &ConfigErrors, findings: &mut Findings) {
             "No command runs until it is mended.",
         );
     }
-}
-
-fn configuration(config: &Config, findings: &mut Findings) {
-    match &config.file {
-        Some(file) => findings.good("configuration", file.display().to_string()),
-        None => findings.good("configuration", "no countersign.toml found; built-in defaults"),
-    }
-    let approvals = &config.approvals;
-    let remember = format!("{:?}", approvals.remember).to_lowercase();
-    let (expires, park_after) = (span(approvals.expires), span(approvals.park_after));
-    findings.good(
-        "approvals",
-        format!("expire after {expires}; remember \"{remember}\"; park after {park_after}"),
-    );
-    findings.good("listen", format!("{}, for the server", config.listen));
-    if approvals.agent_may_decide {
-        let advice = "Set approvals.agent_may_decide = false, unless the agent is meant to approve itself.";
-        findings.odd("approvals", "agents may decide what they themselves asked for", advice);
-    }
-    if approvals.client_elicitation == ClientElicitation::Never {
-        findings.good("approvals", "answers to prompts in an agent's own client never count");
-    }
-    let rules = match config.policy.rules().len() {
-        0 => "no rules: reading is allowed, destructive tools ask".to_owned(),
-        1 => "1 rule".to_owned(),
-        number => format!("{number} rules"),
-    };
-    findings.good("policy", rules);
 }
 
 /// Starts a script's child and hears what it could shut itself off from.
@@ -165,7 +147,7 @@ async fn scripts(required: RequiredIsolation, findings: &mut Findings) {
 
 async fn tools(plugins: &[Plugin], findings: &mut Findings) -> anyhow::Result<()> {
     if plugins.is_empty() {
-        let advice = "Say --demo for the demo tools, or add plugins in a main of your own.";
+        let advice = "Add --demo for the demo tools, or build your own binary with plugins (see README).";
         findings.odd("tools", "there are none", advice);
     }
     let anybody = Principal::agent("local-agent")?;
@@ -245,24 +227,18 @@ fn schema_version(file: &Path) -> Option<i64> {
     connection.pragma_query_value(None, "user_version", |row| row.get(0)).ok()
 }
 
-/// The server that commands talk to.
-async fn which_server(ready: &Ready, findings: &mut Findings) -> Serves {
-    let folder = &ready.setup.config.data_dir;
-    match (ready.environment.text("COUNTERSIGN_URL"), reach::running(folder).await) {
-        (Some(url), _) => findings.good("server", format!("{url}, as COUNTERSIGN_URL says")),
-        (None, Some(url)) => {
-            let version = Notice::read(folder).map(|notice| notice.version).unwrap_or_default();
-            findings.good("server", format!("{url} runs for this data folder, countersign {version}"));
-            if version != env!("CARGO_PKG_VERSION") {
-                findings.odd("server", "it has another version than this program", "Start it again.");
-            }
-        }
-        (None, None) => {
-            findings.good("server", "none runs for this data folder; commands serve themselves meanwhile");
-            return Serves::Here;
-        }
+/// The server that runs for a folder.
+fn running(url: &str, folder: &Path, owner: Owner, findings: &mut Findings) {
+    let version = Notice::read(folder).map(|notice| notice.version).unwrap_or_default();
+    let whose = if owner == Owner::Demo { "is the demo's server" } else { "runs for this data folder" };
+    findings.good("server", format!("{url} {whose}, countersign {version}"));
+    if owner == Owner::OwnBesideDemo {
+        let advice = format!("Ask it with --data-dir {}.", folder.join(DEMO_FOLDER).display());
+        findings.odd("server", "the demo's server runs too", advice);
     }
-    Serves::Elsewhere
+    if version != env!("CARGO_PKG_VERSION") {
+        findings.odd("server", "it has another version than this program", "Restart it.");
+    }
 }
 
 /// What the server says of what it keeps.
@@ -302,6 +278,7 @@ async fn state(contact: &Contact, here: &[String], findings: &mut Findings) -> R
         let who = client.whoami().await?;
         let roles = who.roles.join(", ");
         let name = contact.names().await.of(&who.principal);
+        in_force::of_server(contact, findings).await;
         findings.good("server", format!("{}; you are {name} with the role {roles}", ready.trim()));
         findings.good("tools", format!("the server has {}", client.tools("").await?.items.len()));
     }

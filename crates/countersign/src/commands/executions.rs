@@ -15,24 +15,25 @@ use crate::invocation::Invocation;
 use crate::names::Names;
 use crate::screen::{Format, Screen};
 use crate::table::Table;
-use crate::{report, shown};
+use crate::{report, short_ids, shown};
 
 pub(super) async fn run(ready: Ready, args: ExecutionsArgs) -> anyhow::Result<Exit> {
-    let id = args.id.as_deref().map(|id| execution_id(id, &ready.setup.invocation)).transpose()?;
+    args.id.as_deref().map(|id| execution_id(id, &ready.setup.invocation)).transpose()?;
     ready
-        .with_server(Purpose::Look, async |contact| match id {
+        .with_server(Purpose::Look, async |contact| match &args.id {
             None => list(contact, args).await,
-            Some(id) => one(contact, &id.to_string()).await,
+            Some(id) => one(contact, &short_ids::execution(contact, id).await?).await,
         })
         .await
 }
 
-/// An execution's id from the command line.
-pub(super) fn execution_id(id: &str, invocation: &Invocation) -> Result<ExecutionId, Problem> {
-    id.parse().map_err(|e: countersign_core::ids::IdError| {
-        Problem::usage(e.to_string())
-            .hint(format!("`{}` lists executions.", invocation.command("executions")))
-    })
+/// Checks an execution's id from the command line, which may be cut.
+pub(super) fn execution_id(id: &str, invocation: &Invocation) -> Result<(), Problem> {
+    if short_ids::is_beginning(id, ExecutionId::PREFIX) {
+        return Ok(());
+    }
+    let error = id.parse::<ExecutionId>().err().map(|error| error.to_string()).unwrap_or_default();
+    Err(Problem::usage(error).hint(format!("`{}` lists executions.", invocation.command("executions"))))
 }
 
 /// That there is no such execution, and where there are some.

@@ -10,14 +10,13 @@ use crate::exit::{Exit, Problem};
 use crate::names::Names;
 use crate::screen::{Format, Screen};
 use crate::table::Table;
-use crate::{report, shown};
+use crate::{report, short_ids, shown};
 
 pub(super) async fn run(ready: Ready, command: GrantsCommand) -> anyhow::Result<Exit> {
     let (GrantsCommand::List(scope) | GrantsCommand::Clear { scope, .. }) = &command;
     let named = session(&scope.session)?;
-    let purpose = if matches!(command, GrantsCommand::List(_)) { Purpose::Look } else { Purpose::Keep };
     ready
-        .with_server(purpose, async |contact| match command {
+        .with_server(Purpose::Look, async |contact| match command {
             GrantsCommand::List(_) => list(contact, &named).await,
             GrantsCommand::Clear { id, .. } => clear(contact, &named, id.as_deref()).await,
         })
@@ -64,16 +63,21 @@ fn table(grants: &[Grant], names: &Names, screen: Screen) -> Table {
 async fn clear(contact: &Contact, session: &str, id: Option<&str>) -> anyhow::Result<Exit> {
     match id {
         None => contact.operator.clear_grants(session).await?,
-        Some(id) => contact.operator.revoke_grant(session, id).await.map_err(|problem| {
-            let list = contact.invocation.command(&format!("grants list --session {session}"));
-            match problem.code.as_ref() {
-                "not_found" => {
-                    Problem::new("not_found", format!("there is no remembered approval {id} in {session}"))
-                        .hint(format!("`{list}` lists them."))
+        Some(id) => contact
+            .operator
+            .revoke_grant(session, &short_ids::grant(contact, session, id).await?)
+            .await
+            .map_err(|problem| {
+                let list = contact.invocation.command(&format!("grants list --session {session}"));
+                match problem.code.as_ref() {
+                    "not_found" => Problem::new(
+                        "not_found",
+                        format!("there is no remembered approval {id} in {session}"),
+                    )
+                    .hint(format!("`{list}` lists them.")),
+                    _ => problem,
                 }
-                _ => problem,
-            }
-        })?,
+            })?,
     }
     match contact.screen.format {
         Format::Json => contact.screen.print_json(&json!({ "sessionId": session, "cleared": true }))?,

@@ -45,7 +45,8 @@ pub(super) fn json(argument: Option<&str>, what: &str) -> Result<Value, Problem>
         if std::path::Path::new(&text).exists() {
             hint = format!("Did you mean the file? Write @{text}.");
         }
-        Problem::usage(format!("{what}: what stands in {source} is no JSON: {e}")).hint(hint)
+        let verb = if what.starts_with("--") { "is" } else { "are" };
+        Problem::usage(format!("{what} {verb} not valid JSON ({source}): {e}")).hint(hint)
     })
 }
 

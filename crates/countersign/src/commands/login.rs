@@ -25,7 +25,7 @@ pub(super) async fn run(ready: Ready) -> anyhow::Result<Exit> {
                     contact.screen.print(&link.url)?;
                     contact
                         .screen
-                        .note(&format!("Open it in a browser. It is good once, until {}.", link.expires_at));
+                        .note(&format!("Open it in a browser. Single use, expires at {}.", link.expires_at));
                 }
             }
             Ok(Exit::Done)

@@ -2,6 +2,7 @@
 
 mod audit;
 mod call;
+mod cancel;
 mod completions;
 mod decide;
 mod demo;
@@ -63,6 +64,7 @@ pub(crate) async fn run(command: Command, given: Given) -> anyhow::Result<Exit> 
         Command::Approve(args) => decide::approve(given.ready()?, args).await,
         Command::Deny(args) => decide::deny(given.ready()?, args).await,
         Command::Executions(args) => executions::run(given.ready()?, args).await,
+        Command::Cancel(args) => cancel::run(given.ready()?, &args).await,
         Command::Settle(args) => settle::run(given.ready()?, args).await,
         Command::Tools(args) => tools::run(given.ready()?, args).await,
         Command::Policy(PolicyCommand::Check { file }) => policy::check(&file, &given),

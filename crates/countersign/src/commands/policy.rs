@@ -1,4 +1,5 @@
-//! `policy`: whether a file's rules are sound, and what the server's rules say of a call. Nothing runs.
+//! `policy`: whether a file's rules are sound, and what rules say of a call: those of a file that was named, else the server's.
+//! Nothing runs.
 
 use std::path::Path;
 
@@ -8,7 +9,7 @@ use serde_json::json;
 use super::call::{not_found, session};
 use super::{Given, input};
 use crate::args::{ExplainArgs, Shared};
-use crate::config::Config;
+use crate::config::{Choice, Config};
 use crate::contact::{Purpose, Ready};
 use crate::exit::{Exit, Problem};
 use crate::screen::{Format, Screen};
@@ -36,8 +37,19 @@ pub(super) async fn explain(ready: Ready, given: &ExplainArgs) -> anyhow::Result
     let args = input::json(given.input.as_deref(), "the arguments")?;
     let session_id = Some(session(&given.session)?);
     let request = ExplainRequest { tool: path.to_owned(), args: Some(args), session_id };
+    let config = &ready.setup.config;
+    let purpose = match (&config.file, config.file_choice) {
+        (Some(file), Choice::Named) => {
+            let line = format!("Explaining with the rules of {}; no server is asked.", file.display());
+            if !ready.setup.invocation.is_quiet() {
+                ready.setup.screen.note(&ready.setup.screen.err.dim(&line));
+            }
+            Purpose::NamedRules
+        }
+        _ => Purpose::Catalog,
+    };
     ready
-        .with_server(Purpose::Catalog, async |contact| {
+        .with_server(purpose, async |contact| {
             let explained = match contact.agent.explain(&request).await {
                 Ok(explained) => explained,
                 Err(problem) if problem.code == "tool_not_found" => {

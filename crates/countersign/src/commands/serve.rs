@@ -35,8 +35,11 @@ pub(super) async fn tell(serving: &Serving, screen: Screen) -> anyhow::Result<()
     }
     screen.print(&format!("Countersign listens on {}", serving.url))?;
     screen.note(&format!("  MCP      {}/mcp", serving.url));
+    screen.note(&format!("  data     {}", serving.in_force.data_folder));
+    let file = serving.in_force.file.as_deref().unwrap_or("none: built-in defaults");
+    screen.note(&format!("  config   {file}"));
     match link {
-        Some(link) => screen.note(&format!("  console  {} (good once, for ten minutes)", link.url)),
+        Some(link) => screen.note(&format!("  console  {} (single use, expires in 10 min)", link.url)),
         None => screen.note("  console  `countersign login` prints a link"),
     }
     screen.note("Stop with Ctrl-C; what waits for a person is kept.");

@@ -8,13 +8,14 @@ use super::input;
 use crate::args::{SettleArgs, SettlementArg};
 use crate::contact::{Contact, Purpose, Ready};
 use crate::exit::{Exit, Problem};
-use crate::report;
+use crate::{report, short_ids};
 
 pub(super) async fn run(ready: Ready, args: SettleArgs) -> anyhow::Result<Exit> {
-    let id = execution_id(&args.execution, &ready.setup.invocation)?.to_string();
+    execution_id(&args.execution, &ready.setup.invocation)?;
     let request = request(&args)?;
     let exit = ready
-        .with_server(Purpose::Act, async |contact| {
+        .with_server(Purpose::Change, async |contact| {
+            let id = short_ids::execution(contact, &args.execution).await?;
             let known = contact.operator.execution(&id, std::time::Duration::ZERO).await;
             let known = known.map_err(|problem| not_found(problem, &id, &contact.invocation))?;
             let call = usize::try_from(args.call).ok().and_then(|call| known.calls.get(call));

@@ -9,14 +9,14 @@ use crate::contact::{Contact, Purpose, Ready};
 use crate::exit::{Exit, Problem};
 use crate::screen::{Format, Screen};
 use crate::table::Table;
-use crate::{report, shown};
+use crate::{report, short_ids, shown};
 
 pub(super) async fn run(ready: Ready, command: TokenCommand) -> anyhow::Result<Exit> {
     ready
         .with_server(Purpose::Keep, async |contact| match command {
             TokenCommand::Create(args) => create(contact, request(args)?).await,
             TokenCommand::List => list(contact).await,
-            TokenCommand::Revoke { id } => revoke(contact, &id).await,
+            TokenCommand::Revoke { id } => revoke(contact, &short_ids::token(contact, &id).await?).await,
         })
         .await
 }

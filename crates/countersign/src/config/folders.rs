@@ -28,3 +28,17 @@ fn user_folder(environment: &Environment, xdg: &str, below_home: &str) -> Option
     let below_home = if cfg!(target_os = "macos") { "Library/Application Support" } else { below_home };
     Some(home.join(below_home).join(NAME))
 }
+
+/// The home folder of this process's user, as the system's user database has it. The environment is not asked: whoever starts
+/// this process may have set it.
+#[cfg(unix)]
+pub(super) fn operators_home(_: &Environment) -> Option<PathBuf> {
+    let user = nix::unistd::User::from_uid(nix::unistd::Uid::effective()).ok()??;
+    Some(user.dir).filter(|home| home.is_absolute())
+}
+
+/// This platform has no user database to ask.
+#[cfg(not(unix))]
+pub(super) fn operators_home(environment: &Environment) -> Option<PathBuf> {
+    environment.path("HOME")
+}

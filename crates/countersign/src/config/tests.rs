@@ -116,3 +116,44 @@ fn a_home_that_is_not_there_and_a_tilde_are_refused_with_advice() {
     assert!(errors.to_string().contains("--data-dir"), "{errors}");
     assert!(reasons("data_dir = \"~/x\"")[0].contains("whole path"));
 }
+
+#[test]
+fn r18_nothing_that_an_agents_client_sets_chooses_files_or_keys() {
+    let environment = Environment::from([
+        ("HOME", "/evil"),
+        ("XDG_CONFIG_HOME", "/evil"),
+        ("XDG_DATA_HOME", "/evil"),
+        ("COUNTERSIGN_CONFIG", "/evil/countersign.toml"),
+        ("COUNTERSIGN_DATA_DIR", "/evil"),
+        ("COUNTERSIGN_APPROVALS_AGENT_MAY_DECIDE", "true"),
+        ("COUNTERSIGN_URL", "https://gate.example.com"),
+        ("COUNTERSIGN_TOKEN", "t"),
+    ]);
+    let ignored = ["COUNTERSIGN_APPROVALS_AGENT_MAY_DECIDE", "COUNTERSIGN_CONFIG", "COUNTERSIGN_DATA_DIR"];
+    assert_eq!(environment.not_for_clients(), ignored);
+    let left = environment.of_a_client();
+    for name in ignored.iter().chain(&["XDG_CONFIG_HOME", "XDG_DATA_HOME"]) {
+        assert_eq!(left.text(name), None, "{name}");
+    }
+    assert_eq!(left.text("COUNTERSIGN_URL").as_deref(), Some("https://gate.example.com"));
+    #[cfg(unix)]
+    assert_ne!(left.path("HOME"), Some("/evil".into()), "the user database says where home is");
+}
+
+#[test]
+fn every_key_that_was_set_is_named_with_what_set_it() {
+    let environment = Environment::from([("HOME", "/home/ann"), ("COUNTERSIGN_APPROVALS_EXPIRES", "2h")]);
+    let config = load("listen = \"127.0.0.1:1\"\n[approvals]\nexpires = \"1h\"\n", &environment).unwrap();
+    let told = config.in_force();
+    let set: Vec<String> =
+        told.settings.iter().map(|s| format!("{}={} {}", s.key, s.value, s.from)).collect();
+    assert_eq!(
+        set,
+        [
+            "listen=127.0.0.1:1 /etc/cs/countersign.toml:1",
+            "approvals.expires=2h COUNTERSIGN_APPROVALS_EXPIRES"
+        ]
+    );
+    assert_eq!(told.file.as_deref(), Some("/etc/cs/countersign.toml"));
+    assert_eq!(told.sha256.map(|digest| digest.len()), Some(64));
+}

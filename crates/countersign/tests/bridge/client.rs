@@ -32,17 +32,15 @@ impl Client {
 
     /// A bridge with this command line.
     pub(crate) fn with(words: &[&str]) -> Self {
-        let mut child = Command::new(env!("CARGO_BIN_EXE_countersign"))
-            .args(words)
-            .env_clear()
-            .env("HOME", "/nonexistent")
-            .env("COUNTERSIGN_TOKEN", TOKEN)
-            .env("COUNTERSIGN_LOG", "countersign=debug")
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_countersign"));
+        command.args(words).env_clear().env("HOME", "/nonexistent").env("COUNTERSIGN_TOKEN", TOKEN);
+        Self::started(command.env("COUNTERSIGN_LOG", "countersign=debug"))
+    }
+
+    /// A bridge that this command starts.
+    pub(crate) fn started(command: &mut Command) -> Self {
+        let command = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
         let input = child.stdin.take();
         let lines = BufReader::new(child.stdout.take().unwrap()).lines();
         let (sender, output) = channel();

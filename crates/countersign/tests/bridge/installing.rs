@@ -57,34 +57,37 @@ fn without_write_it_only_shows() {
     let desk = Desk::new();
     let ran = desk.run(&["--demo", "mcp", "install", "claude-code"]);
     assert_eq!(ran.status, 0, "{}", ran.err);
-    for shown in [".mcp.json", "\"mcpServers\"", "\"--demo\"", "claude mcp add countersign -- "] {
+    for shown in [".mcp.json", "\"mcpServers\"", "\"--demo\"", "claude mcp add --scope user countersign -- "]
+    {
         assert!(ran.out.contains(shown), "{shown} is not in\n{}", ran.out);
     }
     assert_eq!(fs::read_dir(desk.path()).unwrap().count(), 0, "nothing is written");
 }
 
+/// The entry that a client reads in a file.
+fn entry(desk: &Desk, file: &str, servers: &str) -> Value {
+    let told: Value = serde_json::from_str(&desk.read(file)).unwrap();
+    told.pointer(servers).unwrap()["countersign"].clone()
+}
+
+fn words(entry: &Value) -> Vec<&str> {
+    entry["args"].as_array().unwrap().iter().map(|word| word.as_str().unwrap()).collect()
+}
+
 #[test]
 fn each_client_is_told_in_its_own_file_and_words() {
     let desk = Desk::new();
-    for (client, file, servers) in [
-        ("claude-code", ".mcp.json", "/mcpServers"),
-        ("cursor", ".cursor/mcp.json", "/mcpServers"),
-        ("vscode", ".vscode/mcp.json", "/servers"),
-    ] {
-        let ran = desk.run(&["--data-dir", "data", "mcp", "install", client, "--write"]);
-        assert_eq!(ran.status, 0, "{}", ran.err);
-        let told: Value = serde_json::from_str(&desk.read(file)).unwrap();
-        let entry = &told.pointer(servers).unwrap()["countersign"];
-        assert_eq!(entry["command"], env!("CARGO_BIN_EXE_countersign"), "{client}");
-        let folder = desk.path().canonicalize().unwrap().join("data");
-        let words: Vec<&str> =
-            entry["args"].as_array().unwrap().iter().map(|word| word.as_str().unwrap()).collect();
-        assert_eq!(
-            words,
-            ["--data-dir", folder.to_str().unwrap(), "mcp"],
-            "whatever folder the client runs in"
-        );
-    }
+    let ran = desk.run(&["--data-dir", "data", "mcp", "install", "cursor", "--write"]);
+    assert_eq!(ran.status, 0, "{}", ran.err);
+    let entry = entry(&desk, ".cursor/mcp.json", "/mcpServers");
+    assert_eq!(entry["command"], env!("CARGO_BIN_EXE_countersign"));
+    let folder = desk.path().canonicalize().unwrap().join("data");
+    assert_eq!(
+        words(&entry),
+        ["--data-dir", folder.to_str().unwrap(), "mcp"],
+        "whatever folder the client runs in"
+    );
+    assert!(ran.err.contains("starts no server for"), "it says what the person has to do: {}", ran.err);
     let ran = desk.run(&["mcp", "--connect", "https://gate.example.com", "install", "codex", "--write"]);
     assert_eq!(ran.status, 0, "{}", ran.err);
     let told: toml::Table = desk.read(".codex/config.toml").parse().unwrap();
@@ -93,6 +96,51 @@ fn each_client_is_told_in_its_own_file_and_words() {
         words.iter().map(|w| w.as_str().unwrap()).collect::<Vec<_>>(),
         ["mcp", "--connect", "https://gate.example.com"]
     );
+}
+
+#[test]
+fn a_file_that_a_repository_commits_gets_no_path_of_this_machine_and_no_secret() {
+    for (client, file, servers) in
+        [("claude-code", ".mcp.json", "/mcpServers"), ("vscode", ".vscode/mcp.json", "/servers")]
+    {
+        let desk = Desk::new();
+        desk.write("own.toml", "");
+        let shared =
+            ["--demo", "--data-dir", "data", "--config", "own.toml", "mcp", "install", client, "--write"];
+        let ran = desk.run(&shared);
+        assert_eq!(ran.status, 0, "{}", ran.err);
+        let entry = entry(&desk, file, servers);
+        assert_eq!(
+            (&entry["command"], words(&entry)),
+            (&"countersign".into(), vec!["--demo", "mcp"]),
+            "{client}"
+        );
+        let text = desk.read(file);
+        for path in [desk.path().to_str().unwrap(), env!("CARGO_BIN_EXE_countersign"), "/", "token", "env"] {
+            assert!(!text.contains(path), "{path} is in {text}");
+        }
+        for said in ["PATH", "does not name your data folder", "takes no --config"] {
+            assert!(ran.err.contains(said), "{said} is not in {}", ran.err);
+        }
+    }
+}
+
+#[test]
+fn an_address_with_a_password_is_written_nowhere() {
+    let desk = Desk::new();
+    for client in ["claude-code", "codex"] {
+        let ran = desk.run(&[
+            "mcp",
+            "--connect",
+            "https://ann:hunter2@gate.example.com",
+            "install",
+            client,
+            "--write",
+        ]);
+        assert_eq!(ran.status, 2, "{}", ran.err);
+        assert!(ran.err.contains("COUNTERSIGN_TOKEN") && !ran.err.contains("hunter2"), "{}", ran.err);
+    }
+    assert_eq!(fs::read_dir(desk.path()).unwrap().count(), 0, "nothing is written");
 }
 
 #[test]

@@ -9,8 +9,9 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::carrying::polite;
-use crate::client::{Client, modern, until};
+use crate::client::{Client, legacy, modern, until};
 use crate::server::{End, KEY, Received, Reply, Server};
+use crate::unix_user::UnixUser;
 
 /// What must not leave the server's log.
 const SECRET: &str = "sk_canary";
@@ -57,24 +58,26 @@ impl Drop for Folder {
 
 #[test]
 fn a_server_that_does_not_start_is_said_by_the_name_of_its_log_and_not_in_its_words() {
-    let folder = Folder::broken();
-    fs::write(folder.path().join("serve.log"), format!("{SECRET}\n")).unwrap();
-    let mut client = folder.client();
+    let Some(user) = UnixUser::made() else { return };
+    // No server can be started where the database is a folder.
+    user.make_folder(&user.data().join("countersign.db"));
+    user.write(&user.data().join("serve.log"), &format!("{SECRET}\n"));
+    let mut client = Client::started(&mut user.command(&["mcp"]));
     client.send(&modern(1, "tools/list", json!({})));
     let answer = client.next();
     let words = answer["error"]["message"].as_str().unwrap();
     assert_eq!(answer["error"]["data"]["code"], "server_unreachable", "{answer}");
-    assert!(words.contains(folder.path().join("serve.log").to_str().unwrap()), "{words}");
+    assert!(words.contains(user.data().join("serve.log").to_str().unwrap()), "{words}");
     assert!(!words.contains(SECRET) && !words.contains("countersign.db"), "the model reads this: {words}");
 }
 
 #[test]
 fn the_folder_that_a_bridge_makes_is_its_owners_alone() {
-    let folder = Folder(tempfile::tempdir().unwrap());
-    let mut client = folder.client();
+    let Some(user) = UnixUser::made() else { return };
+    let mut client = Client::started(&mut user.command(&["mcp"]));
     client.send(&modern(1, "tools/list", json!({})));
     client.next();
-    let made = fs::metadata(folder.path()).unwrap();
+    let made = fs::metadata(user.data()).unwrap();
     assert_eq!(made.permissions().mode() & 0o777, 0o700);
 }
 
@@ -115,7 +118,7 @@ fn listening(request: &Received) -> Reply {
 }
 
 #[test]
-fn a_server_that_could_not_be_started_once_is_still_listened_to_when_it_is_back() {
+fn a_server_that_could_not_be_found_once_is_still_listened_to_when_it_is_back() {
     let folder = Folder::broken();
     let server = Server::that(|request, _| listening(request));
     folder.announce(&server);
@@ -124,7 +127,8 @@ fn a_server_that_could_not_be_started_once_is_still_listened_to_when_it_is_back(
     until("it listens", || server.with_method(&Method::GET).len() == 1);
     let address = server.address();
     drop(server);
-    until("a start was tried", || folder.path().join("serve.log").exists());
+    client.send(&legacy(1, "tools/list", &json!({})));
+    assert_eq!(client.next()["error"]["data"]["code"], "server_unreachable", "it was looked for in vain");
     client.hears_nothing();
     let server = Server::at(&address, |request, _| listening(request));
     until("it listens again", || server.with_method(&Method::GET).len() == 1);

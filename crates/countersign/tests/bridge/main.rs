@@ -16,3 +16,8 @@ mod client;
 mod installing;
 mod local;
 mod server;
+mod trusting;
+#[path = "../black_box/unix_commands.rs"]
+mod unix_commands;
+#[path = "../black_box/unix_user.rs"]
+mod unix_user;

@@ -13,7 +13,7 @@ with_and_without_a_server! {
 }
 
 fn a_safe_tool_runs_and_its_value_is_all_that_is_printed(shell: &Shell) {
-    let ran = shell.run(&["--demo", "call", "echo.say", r#"{"text":"hi"}"#]);
+    let ran = shell.run(&["--quiet", "--demo", "call", "echo.say", r#"{"text":"hi"}"#]);
     assert_eq!((ran.status, ran.err.as_str()), (0, ""));
     assert_eq!(serde_json::from_str::<serde_json::Value>(&ran.out).unwrap(), json!({ "text": "hi" }));
 }
@@ -57,8 +57,7 @@ fn a_destructive_tool_pauses_and_the_words_say_how_to_go_on(shell: &Shell) {
 #[test]
 fn policy_from_the_file_decides() {
     let shell = Shell::new();
-    shell.write(
-        "countersign.toml",
+    shell.configure(
         "[[rule]]\nmatch = \"bank.pay\"\nwhen = 'args.amount > 100'\neffect = \"deny\"\nreason = \"Too much.\"\n\
          [[rule]]\nmatch = \"bank.pay\"\neffect = \"allow\"\n",
     );

@@ -46,12 +46,12 @@ fn a_pause_survives_its_process_and_a_second_process_is_told_to_wait() {
         &["--demo", "call", "echo.say", r#"{"text":"x"}"#],
         &["audit", "verify"],
     ] {
-        shell.run(words).failed(1, &["is in use by process", &pid]);
+        shell.run(words).failed(1, &["is working on the data folder", &format!("pid {pid}")]);
     }
     let in_use = shell.json(&["inbox"]);
     assert_eq!(in_use["error"]["code"], "data_folder_in_use");
     shell.run(&["--demo", "tools", "pay"]).printed(&["bank.pay"]);
-    shell.run(&["doctor"]).printed(&["is in use by process"]);
+    shell.run(&["doctor"]).printed(&["is working on the data folder"]);
 
     process.kill();
     shell.run(&["executions", &execution]).printed(&["in doubt", "settle"]);

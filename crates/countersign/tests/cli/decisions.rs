@@ -71,7 +71,7 @@ fn a_form_takes_data_that_fits(shell: &Shell) {
     let approve = |data: &str| shell.run(&["--demo", "approve", &elicitation, "--data", data]);
     shell.run(&["--demo", "approve", &elicitation]).failed(1, &["warehouseId", "--data"]);
     approve(r#"{"warehouseId":7}"#).failed(1, &["7 is not of type \"string\""]);
-    approve("{").failed(2, &["--data", "no JSON"]);
+    approve("{").failed(2, &["--data is not valid JSON"]);
     approve(r#"{"warehouseId":"WH-7"}"#).printed(&["\"warehouseId\": \"WH-7\"", "\"units\""]);
     let (_, elicitation) = shell.paused("stock.check", "{}");
     shell.run(&["--demo", "deny", &elicitation]).printed(&["\"cancelled\": true"]);
@@ -87,6 +87,7 @@ fn what_says_each_call_cannot_be_remembered(shell: &Shell) {
 }
 
 fn a_remembered_approval_is_shown_and_can_be_forgotten(shell: &Shell) {
+    shell.run(&["token", "list"]).printed(&["admin.token"]);
     shell.run(&["grants", "list"]).failed(0, &["Nothing is remembered in ses_local"]);
     let (_, elicitation) = shell.paused("notes.delete", r#"{"id":1}"#);
     let ran = shell.run(&["--demo", "approve", &elicitation, "--remember", "session"]);
@@ -149,11 +150,11 @@ fn without_the_tool_nothing_is_decided() {
 fn under_other_rules_nothing_is_approved() {
     let shell = Shell::new();
     let (execution, elicitation) = shell.paused("bank.pay", r#"{"to":"ann","amount":5}"#);
-    shell.write("countersign.toml", "[[rule]]\nmatch = \"notes.*\"\neffect = \"deny\"\n");
+    shell.configure("[[rule]]\nmatch = \"notes.*\"\neffect = \"deny\"\n");
     shell.run(&["--demo", "approve", &elicitation]).failed(1, &["other rules", "countersign.toml"]);
     assert_eq!(shell.json(&["executions", &execution])["status"], "paused");
     let (_, other) = shell.paused("bank.pay", r#"{"to":"bob","amount":5}"#);
-    std::fs::remove_file(shell.folder().join("countersign.toml")).unwrap();
+    shell.configure("");
     shell.run(&["--demo", "approve", &elicitation]).printed(&["\"to\": \"ann\""]);
     shell.run(&["--demo", "deny", &other]).failed(0, &["Denied. bank.pay", "did not run"]);
     shell.run(&["inbox"]).printed(&["Nothing waits"]);
@@ -162,7 +163,7 @@ fn under_other_rules_nothing_is_approved() {
 #[test]
 fn what_nobody_decides_expires() {
     let shell = Shell::new();
-    shell.write("countersign.toml", "[approvals]\nexpires = \"1s\"\n");
+    shell.configure("[approvals]\nexpires = \"1s\"\n");
     let (execution, elicitation) = shell.paused("bank.pay", r#"{"to":"ann","amount":5}"#);
     std::thread::sleep(std::time::Duration::from_millis(1_200));
     shell.run(&["inbox"]).printed(&["Nothing waits", "1 more expired"]);

@@ -95,15 +95,16 @@ fn policy_is_checked_and_explained() {
 #[test]
 fn the_audit_is_shown_and_its_chain_verified() {
     let shell = Shell::new();
+    shell.run(&["token", "list"]).printed(&["admin.token"]);
     shell.run(&["audit", "tail"]).printed(&["TokenCreated", "admin.token", "agent.token"]);
     shell.paused("bank.pay", r#"{"to":"ann","amount":5}"#);
-    shell.run(&["audit", "tail"]).printed(&["SessionOpened", "Asked"]);
+    shell.run(&["audit", "tail"]).printed(&["ConfigurationLoaded", "SessionOpened", "Asked"]);
     let two = shell.json(&["audit", "tail", "-n", "2"]);
     let seqs: Vec<u64> =
         two["items"].as_array().unwrap().iter().map(|r| r["seq"].as_u64().unwrap()).collect();
-    assert_eq!(seqs, [5, 6]);
+    assert_eq!(seqs, [6, 7]);
     let whole = shell.json(&["audit", "verify"]);
-    assert_eq!((&whole["ok"], &whole["records"]), (&json!(true), &json!(6)));
+    assert_eq!((&whole["ok"], &whole["records"]), (&json!(true), &json!(7)));
     let database = rusqlite::Connection::open(shell.data().join("countersign.db")).unwrap();
     database
         .execute("UPDATE audit SET entry = replace(entry, 'admin.token', 'nobody') WHERE seq = 1", [])
@@ -126,7 +127,7 @@ fn the_doctor_says_what_is_there_and_what_is_wrong() {
         "unbroken",
         "9 tools",
     ]);
-    shell.write("countersign.toml", "lissten = 1\n");
+    shell.configure("lissten = 1\n");
     let ran = shell.run(&["doctor"]);
     assert_eq!(ran.status, 1);
     assert!(ran.out.contains("countersign.toml:1: there is no key `lissten`"), "{}", ran.out);

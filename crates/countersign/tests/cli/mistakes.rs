@@ -5,7 +5,9 @@ use crate::shell::{Ran, Shell};
 #[test]
 fn wrong_json_is_a_usage_error_that_teaches() {
     let shell = Shell::new();
-    shell.run(&["--demo", "call", "echo.say", "{text}"]).failed(2, &["no JSON", "single quotes"]);
+    shell
+        .run(&["--demo", "call", "echo.say", "{text}"])
+        .failed(2, &["the arguments are not valid JSON", "single quotes"]);
     shell.write("a.json", "{}");
     shell.run(&["--demo", "call", "echo.say", "a.json"]).failed(2, &["Did you mean the file? Write @a.json"]);
     shell.run(&["--demo", "call", "echo.say", "@b.json"]).failed(2, &["b.json cannot be opened"]);
@@ -35,10 +37,7 @@ fn every_violation_is_listed_at_once() {
 #[test]
 fn a_bad_configuration_stops_everything_with_file_and_line() {
     let shell = Shell::new();
-    shell.write(
-        "countersign.toml",
-        "listen = \"x\"\n\n[[rule]]\nmatch = \"a.b\"\nwhen = 'arg.x'\neffect = \"ask\"\n",
-    );
+    shell.configure("listen = \"x\"\n\n[[rule]]\nmatch = \"a.b\"\nwhen = 'arg.x'\neffect = \"ask\"\n");
     for words in [&["--demo", "call", "echo.say", r#"{"text":"x"}"#][..], &["inbox"], &["--demo", "tools"]] {
         shell.run(words).failed(1, &["countersign.toml:1: ", "countersign.toml:5: ", "did you mean `args`?"]);
     }
@@ -49,11 +48,12 @@ fn a_bad_configuration_stops_everything_with_file_and_line() {
 #[test]
 fn ids_that_are_none_are_refused() {
     let shell = Shell::new();
+    shell.run(&["token", "list"]).printed(&["admin.token"]);
     shell.run(&["approve", "nonsense"]).failed(2, &["neither an elicitation", "inbox"]);
     shell
         .run(&["approve", "eli_00000000000000000000000000000000"])
         .failed(1, &["nothing of this id", "inbox"]);
-    shell.run(&["executions", "exec_12"]).failed(2, &["32 hexadecimal digits"]);
+    shell.run(&["executions", "exec_xyz"]).failed(2, &["32 hexadecimal digits"]);
     shell.run(&["executions", "exec_00000000000000000000000000000000"]).failed(1, &["no execution"]);
     shell.run(&["--demo", "call", "echo.say", "{}", "--session", "a b"]).failed(2, &["--session"]);
     shell.run(&["executions", "--cursor", "x"]).failed(1, &["cursor"]);
@@ -74,6 +74,7 @@ fn a_folder_that_cannot_be_used_is_named() {
 #[test]
 fn a_misspelt_variable_and_a_bad_log_filter_are_noticed() {
     let shell = Shell::new();
+    shell.run(&["token", "list"]).printed(&["admin.token"]);
     Ran::of(shell.command(&["inbox"]).env("COUNTERSIGN_APROVALS_EXPIRES", "1h"))
         .failed(0, &["COUNTERSIGN_APROVALS_EXPIRES is set and means nothing"]);
     Ran::of(shell.command(&["inbox"]).env("COUNTERSIGN_LOG", "a=b=c")).failed(2, &["COUNTERSIGN_LOG"]);
@@ -95,6 +96,7 @@ fn help_teaches_with_examples_and_is_no_error() {
         "approve",
         "deny",
         "executions",
+        "cancel",
         "settle",
         "tools",
         "policy",

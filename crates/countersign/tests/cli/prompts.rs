@@ -66,7 +66,7 @@ fn killed_at_the_prompt_it_waits_still() {
     let shell = Shell::new();
     let mut terminal = Terminal::of(&shell, &["--demo", "call", "bank.pay", r#"{"to":"ann","amount":5}"#]);
     terminal.read_until("[q] leave it waiting");
-    shell.run(&["inbox"]).failed(1, &["is in use by process", "answer there"]);
+    shell.run(&["inbox"]).failed(1, &["is working on the data folder", "answer there"]);
     terminal.child.kill().unwrap();
     terminal.child.wait().unwrap();
     let inbox = shell.json(&["inbox"]);
@@ -79,7 +79,7 @@ fn killed_at_the_prompt_it_waits_still() {
 #[test]
 fn a_prompt_that_nobody_answers_ends_when_its_time_is_up() {
     let shell = Shell::new();
-    shell.write("countersign.toml", "[approvals]\nexpires = \"1s\"\n");
+    shell.configure("[approvals]\nexpires = \"1s\"\n");
     let mut terminal = Terminal::of(&shell, &["--demo", "call", "bank.pay", r#"{"to":"ann","amount":5}"#]);
     terminal.read_until("The time to decide is up.");
     assert!(terminal.ends_with(3).contains("Nobody decided in time"));

@@ -64,7 +64,7 @@ fn a_script_that_ends_on_a_denial_exits_with_three_and_one_that_catches_it_does_
         "b.ts",
         "try { await tools.bank.pay({ to: 'ann', amount: 5 }); } catch (e) { return e.code; }",
     );
-    shell.write("countersign.toml", "[[rule]]\nmatch = \"bank.pay\"\neffect = \"deny\"\n");
+    shell.configure("[[rule]]\nmatch = \"bank.pay\"\neffect = \"deny\"\n");
     let ran = shell.run(&["--demo", "run", "a.ts"]);
     assert_eq!(ran.status, 3, "{ran:?}");
     assert!(ran.err.contains("denied"), "{ran:?}");

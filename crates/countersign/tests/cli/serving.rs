@@ -27,7 +27,9 @@ fn commands_find_the_server_of_their_data_folder_and_leave_it_running() {
     shell.run(&["tools"]).printed(&["bank.pay", "notes.list"]);
     let (execution, _) = shell.paused("bank.pay", PAY);
     shell.run(&["approve", &execution]).printed(&["\"to\": \"ann\""]);
-    shell.run(&["--demo", "serve", "--listen", "127.0.0.1:0"]).failed(1, &["in use"]);
+    shell
+        .run(&["serve", "--listen", "127.0.0.1:0"])
+        .failed(1, &[&format!("already running at {} (pid ", shell.url()), "Console: `countersign login`."]);
     shell.run(&["inbox"]).printed(&["Nothing waits"]);
 }
 

@@ -89,7 +89,7 @@ impl Shell {
         self.server.take().unwrap().kill();
     }
 
-    /// Where commands are run; `./countersign.toml` is looked for here.
+    /// Where commands are run; it is the operator's home too.
     pub(crate) fn folder(&self) -> &Path {
         self.folder.path()
     }
@@ -100,6 +100,16 @@ impl Shell {
 
     pub(crate) fn write(&self, name: &str, text: &str) {
         std::fs::write(self.folder().join(name), text).unwrap();
+    }
+
+    /// Writes the operator's configuration.
+    pub(crate) fn configure(&self, text: &str) {
+        let folder = match cfg!(target_os = "macos") {
+            true => self.folder().join("Library/Application Support/countersign"),
+            false => self.folder().join(".config/countersign"),
+        };
+        std::fs::create_dir_all(&folder).unwrap();
+        std::fs::write(folder.join("countersign.toml"), text).unwrap();
     }
 
     /// A command that is about to run.

@@ -8,32 +8,35 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 
 use rustix::event::{PollFd, PollFlags, poll};
-use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open, pidfd_send_signal};
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use serde_json::json;
-use tempfile::TempDir;
 
 use crate::client::{Client, Elicitation, Era, accept, in_every_era};
 use crate::server::{self, until};
+use crate::unix_user::UnixUser;
 
 in_every_era!(
     a_client_on_stdio_starts_the_server_and_asks_its_user,
     a_server_killed_under_a_client_on_stdio_is_found_again,
 );
 
-/// A home whose server, if one was started, goes with it.
-struct Home(TempDir);
+/// The home of a user of its own, because a bridge starts a server only for its user's own folder. The server goes with it.
+struct Home(UnixUser);
 
 impl Home {
-    fn new() -> Self {
-        Self(tempfile::tempdir().unwrap())
+    /// Nothing where no user can be made; see there.
+    fn new() -> Option<Self> {
+        let user = UnixUser::made()?;
+        user.configure("data_dir = \"../../data\"\n");
+        Some(Self(user))
     }
 
     fn path(&self) -> &Path {
-        self.0.path()
+        self.0.home()
     }
 
     fn client(&self, era: Era) -> Client {
-        Client::over_stdio(era, Elicitation::Declared, self.path(), &["--demo", "mcp"])
+        Client::over_stdio(era, Elicitation::Declared, &self.0, &["--demo", "mcp"])
     }
 
     fn url(&self) -> String {
@@ -71,17 +74,8 @@ impl Home {
     }
 }
 
-impl Drop for Home {
-    fn drop(&mut self) {
-        // A test that fails may have no server left.
-        if let Some(pid) = server::try_process(self.path()).and_then(|pid| Pid::from_raw(pid.cast_signed())) {
-            let _ = kill_process(pid, Signal::KILL);
-        }
-    }
-}
-
 fn a_client_on_stdio_starts_the_server_and_asks_its_user(era: Era) {
-    let home = Home::new();
+    let Some(home) = Home::new() else { return };
     let mut client = home.client(era);
     assert!(client.tools().iter().any(|tool| tool["name"] == "bank__pay"));
     let call = client.begin("bank__pay", &json!({ "to": "ann", "amount": 12 }));
@@ -93,7 +87,7 @@ fn a_client_on_stdio_starts_the_server_and_asks_its_user(era: Era) {
 }
 
 fn a_server_killed_under_a_client_on_stdio_is_found_again(era: Era) {
-    let home = Home::new();
+    let Some(home) = Home::new() else { return };
     let mut client = home.client(era);
     let call = client.begin("bank__pay", &json!({ "to": "ann", "amount": 7 }));
     let question = client.asked();
@@ -124,7 +118,7 @@ fn a_server_killed_under_a_client_on_stdio_is_found_again(era: Era) {
 
 #[test]
 fn a_client_killed_on_stdio_takes_its_bridge_with_it_and_leaves_its_question() {
-    let home = Home::new();
+    let Some(home) = Home::new() else { return };
     let mut client = home.client(Era::November2025);
     client.begin("bank__pay", &json!({ "to": "ann", "amount": 7 }));
     client.asked();
@@ -143,7 +137,7 @@ fn a_client_killed_on_stdio_takes_its_bridge_with_it_and_leaves_its_question() {
 
 #[test]
 fn a_stranger_at_the_old_address_is_not_taken_for_the_server() {
-    let home = Home::new();
+    let Some(home) = Home::new() else { return };
     let mut client = home.client(Era::July2026);
     client.call("notes__add", &json!({ "title": "Milk" }));
     let address = home.url().trim_start_matches("http://").to_owned();
@@ -181,7 +175,7 @@ impl Stranger {
 
 #[test]
 fn two_clients_started_at_once_share_one_server() {
-    let home = Home::new();
+    let Some(home) = Home::new() else { return };
     let (mut first, mut second) = std::thread::scope(|scope| {
         let first = scope.spawn(|| home.client(Era::November2025));
         let second = scope.spawn(|| home.client(Era::July2026));

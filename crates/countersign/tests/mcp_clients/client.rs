@@ -2,7 +2,6 @@
 
 use std::collections::VecDeque;
 use std::io::{BufRead as _, BufReader, Write as _};
-use std::path::Path;
 use std::process::{Child, ChildStdin, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
@@ -10,7 +9,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use crate::node::toolbox;
-use crate::server::PROGRAM;
+use crate::unix_user::UnixUser;
 
 /// No answer takes this long unless it never comes.
 const LONGEST_ANSWER: Duration = Duration::from_secs(30);
@@ -87,10 +86,14 @@ impl Client {
     }
 
     /// Over standard input and output, through `countersign mcp`.
-    pub(crate) fn over_stdio(era: Era, elicitation: Elicitation, home: &Path, words: &[&str]) -> Self {
+    pub(crate) fn over_stdio(era: Era, elicitation: Elicitation, user: &UnixUser, words: &[&str]) -> Self {
         let mut client = Self::start(era);
-        let environment = json!({ "HOME": home, "COUNTERSIGN_DATA_DIR": home.join("data") });
-        client.connect(era, elicitation, json!({ "command": PROGRAM, "args": words, "env": environment }));
+        let (uid, gid) = (format!("--reuid={}", user.uid), format!("--regid={}", user.gid));
+        let program = crate::unix_user::program();
+        let mut all = vec![&uid, &gid, "--clear-groups", program.to_str().unwrap()];
+        all.extend(words);
+        let environment = json!({ "HOME": user.home() });
+        client.connect(era, elicitation, json!({ "command": "setpriv", "args": all, "env": environment }));
         client
     }
 

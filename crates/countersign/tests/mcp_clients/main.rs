@@ -23,3 +23,5 @@ mod crashes;
 mod node;
 mod server;
 mod talking;
+#[path = "../black_box/unix_user.rs"]
+mod unix_user;

@@ -24,6 +24,15 @@ pub(super) struct Launch {
     pub(super) words: Vec<String>,
 }
 
+/// Who reads a client's file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Scope {
+    /// Everybody who has the repository: it is committed, so that nothing of this machine or this person may stand in it.
+    Project,
+    /// This user alone.
+    User,
+}
+
 /// What a client's file holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Shape {
@@ -51,6 +60,14 @@ impl McpClient {
             Self::Cursor => home.join(".cursor").join("mcp.json"),
             Self::Vscode => project.join(".vscode").join("mcp.json"),
             Self::Codex => home.join(".codex").join("config.toml"),
+        }
+    }
+
+    /// Who reads that file.
+    pub(super) fn scope(self) -> Scope {
+        match self {
+            Self::ClaudeCode | Self::Vscode => Scope::Project,
+            Self::Cursor | Self::Codex => Scope::User,
         }
     }
 

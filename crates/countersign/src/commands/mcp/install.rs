@@ -1,4 +1,6 @@
 //! `mcp install`: shows what a client's configuration must say, or with `--write` puts it there.
+//!
+//! Promise: a file that a repository commits gets no secret and no path of this machine.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -8,7 +10,7 @@ use anyhow::Context as _;
 use clap::Args;
 use serde_json::json;
 
-use super::clients::{Launch, McpClient, NAME};
+use super::clients::{Launch, McpClient, NAME, Scope};
 use super::merge::{self, NotMerged};
 use crate::exit::{Exit, Problem};
 use crate::invocation::quoted;
@@ -31,26 +33,81 @@ pub(crate) struct InstallArgs {
     write: bool,
 }
 
+/// How the bridge is started, by who reads the file that says so.
+pub(super) struct Launches {
+    /// From a file of this user's: whole paths.
+    pub(super) user: Launch,
+    /// From a file that a repository commits: by name, and nothing of this machine.
+    pub(super) project: Launch,
+    /// The data folder, where it is not the one that `mcp` finds by itself.
+    pub(super) other_folder: Option<String>,
+    /// The configuration file that was named, which `mcp` does not take.
+    pub(super) named_file: Option<PathBuf>,
+}
+
+impl Launches {
+    fn of(&self, scope: Scope) -> &Launch {
+        match scope {
+            Scope::Project => &self.project,
+            Scope::User => &self.user,
+        }
+    }
+}
+
 /// Shows or writes.
 pub(super) fn run(
     args: &InstallArgs,
-    launch: &Launch,
+    launches: &Launches,
     home: Option<&Path>,
     screen: Screen,
 ) -> anyhow::Result<Exit> {
     let client = args.client;
-    let project = std::env::current_dir().context("this folder cannot be found")?;
+    let project = std::env::current_dir().context("the current folder cannot be found")?;
     let home = home.ok_or_else(|| Problem::new("no_home", "there is no home folder").hint("Set HOME."))?;
     let file = client.file(&project, home);
+    // A credential of this client's own belongs here, before the entry: kept in the data folder, and named in no file that a
+    // repository commits.
+    let launch = launches.of(client.scope());
     let state = if args.write { write(client, launch, &file)? } else { State::Shown };
     if screen.format == Format::Json {
         let entry = client.entry(launch);
         let told = json!({ "client": client.title(), "file": file, "name": NAME, "entry": entry, "state": state.word() });
         screen.print_json(&told)?;
     } else {
-        screen.print(&told(client, launch, &file, &state))?;
+        screen.print(&told(client, launches, &file, &state))?;
+    }
+    for note in notes(client.scope(), launches) {
+        screen.note(&note);
     }
     Ok(Exit::Done)
+}
+
+/// What the person has to do besides.
+fn notes(scope: Scope, launches: &Launches) -> Vec<String> {
+    let mut notes = Vec::new();
+    if scope == Scope::Project {
+        let name = &launches.project.program;
+        notes.push(format!(
+            "Note: the entry starts `{name}` by name, so it must be on the PATH of the client."
+        ));
+    }
+    match (&launches.other_folder, scope) {
+        (Some(folder), Scope::Project) => notes.push(format!(
+            "Note: a repository's file does not name your data folder {folder}; `mcp` uses your usual one there."
+        )),
+        (Some(folder), Scope::User) => notes.push(format!(
+            "Note: `mcp` starts no server for {folder}. Start it with `countersign --data-dir {} serve`.",
+            quoted(folder)
+        )),
+        (None, _) => {}
+    }
+    if let Some(file) = &launches.named_file {
+        notes.push(format!(
+            "Note: `mcp` takes no --config. Start the server with `countersign --config {} serve`.",
+            quoted(&file.to_string_lossy())
+        ));
+    }
+    notes
 }
 
 /// What was done.
@@ -70,24 +127,24 @@ impl State {
     }
 }
 
-fn told(client: McpClient, launch: &Launch, file: &Path, state: &State) -> String {
+fn told(client: McpClient, launches: &Launches, file: &Path, state: &State) -> String {
     let (title, place) = (client.title(), file.display());
     match state {
         State::AlreadyThere => format!("{place} has it already.\n"),
-        State::Written { backup: None } => format!("Written to {place}. Start {title} anew to use it.\n"),
+        State::Written { backup: None } => format!("Written to {place}. Restart {title}.\n"),
         State::Written { backup: Some(backup) } => {
-            format!(
-                "Added to {place}; what was there before is in {}. Start {title} anew to use it.\n",
-                backup.display()
-            )
+            format!("Added to {place}; the file as it was before is {}. Restart {title}.\n", backup.display())
         }
         State::Shown => {
-            let snippet = merge::alone(client.shape(), &client.entry(launch));
+            let snippet = merge::alone(client.shape(), &client.entry(launches.of(client.scope())));
             let mut text = format!("For {title}, in {place}:\n\n{}\n", snippet.trim_end());
             if client == McpClient::ClaudeCode {
-                let words = std::iter::once(&launch.program).chain(&launch.words);
+                let words = std::iter::once(&launches.user.program).chain(&launches.user.words);
                 let line: Vec<String> = words.map(|word| quoted(word)).collect();
-                text.push_str(&format!("\nor, in a shell:\n\nclaude mcp add {NAME} -- {}\n", line.join(" ")));
+                text.push_str(&format!(
+                    "\nor, for yourself in every folder:\n\nclaude mcp add --scope user {NAME} -- {}\n",
+                    line.join(" ")
+                ));
             }
             text
         }
