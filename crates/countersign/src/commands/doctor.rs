@@ -8,7 +8,6 @@ use std::path::Path;
 use countersign_kernel::ports::{Credentials as _, EnvCredentials};
 use countersign_sandbox::RequiredIsolation;
 use countersign_sdk::{Plugin, Principal};
-use countersign_server::mcp::ClientElicitation;
 use countersign_server::wire::{ExecutionSummary, Status};
 use rusqlite::{Connection, OpenFlags};
 use serde_json::json;
