@@ -14,7 +14,6 @@ use super::answer::{Shape, failure};
 use super::attend::Attendance;
 use super::person::{AGENT_CHANNEL, agent_that_may_decide};
 use super::requests::Incoming;
-use super::shelf;
 use crate::wire;
 
 /// The most tools one search gives.
@@ -127,7 +126,7 @@ impl Incoming<'_> {
             let definition = hit.tool.tool().definition();
             json!({
                 "path": hit.tool.path().as_str(),
-                "mcpName": shelf::name_of(&hit.tool),
+                "mcpName": self.front.shelf.shown_name(&hit.tool),
                 "name": definition.name,
                 "description": definition.description,
                 "destructive": hit.tool.effects().destructive,
@@ -153,7 +152,7 @@ impl Incoming<'_> {
             return failure("tool_not_found", &format!("there is no tool \"{path}\"; {hint}"), None);
         };
         let mut detail = serde_json::to_value(wire::ToolDetail::from(&**tool)).unwrap_or_default();
-        detail["mcpName"] = shelf::name_of(tool).into();
+        detail["mcpName"] = self.front.shelf.shown_name(tool).into();
         detail["declaration"] = declarations([&**tool]).into();
         structured(detail)
     }

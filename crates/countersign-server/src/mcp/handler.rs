@@ -8,7 +8,7 @@ use countersign_kernel::{Begun, CallError, CallRequest, Gateway, Patience, RunRe
 use countersign_sdk::ToolPath;
 use rmcp::handler::server::ServerHandler;
 use rmcp::model::{
-    CallToolRequestParams, CallToolResponse, CancelTaskParams, CancelledNotificationParam,
+    CallToolRequestParams, CallToolResponse, CallToolResult, CancelTaskParams, CancelledNotificationParam,
     CompleteRequestMethod, CompleteRequestParams, CompleteResult, CustomRequest, CustomResult,
     DiscoverResult, ErrorCode, GetPromptRequestMethod, GetPromptRequestParams, GetPromptResponse,
     GetTaskParams, GetTaskResult, Implementation, InitializeRequestParams, InitializeResult,
@@ -162,12 +162,22 @@ impl Handler {
             },
             Some(Item::Own(Own::Search)) => Ok(incoming.search().into()),
             Some(Item::Own(Own::Read)) => Ok(incoming.read().into()),
+            Some(Item::NotShown(path)) => Ok(not_shown(path).into()),
             Some(Item::Companion) | None => {
                 let name: String = params.name.chars().take(countersign_sdk::MAX_PATH_BYTES).collect();
                 Err(unknown_tool(&format!("there is no tool \"{name}\"; search_tools finds what there is")))
             }
         }
     }
+}
+
+/// A tool whose schema clients cannot be shown: they could only guess its arguments.
+fn not_shown(path: &ToolPath) -> CallToolResult {
+    let message = format!(
+        "{path} cannot be shown over MCP, so it is not called by this name. Read it with read_tool and call it in a script: run \
+         with return await tools.{path}(args)."
+    );
+    failure("not_shown", &message, None)
 }
 
 /// What is to be executed.

@@ -1,6 +1,7 @@
 //! The tools as MCP clients see them, made once: names, schemas, hints.
 //!
-//! Promise: one name is one tool. A tool that has an object for its output advertises a schema that admits that output or a
+//! Promise: one name is one tool. A tool whose schema clients cannot be shown is left out, with a warning, and never spoils the
+//! list; scripts and REST can call it all the same. No part of the list is larger than clients and the bridge take. A tool that has an object for its output advertises a schema that admits that output or a
 //! paused execution, because any call may come to wait: policy can ask about a tool that only reads, and a handler can ask by
 //! itself. Official clients hold `structuredContent` against that schema.
 
@@ -19,17 +20,32 @@ use super::MountError;
 use super::companion::Companion;
 use super::options::Surface;
 use super::requests::Era;
-use crate::size::json_bytes;
+use super::schemas;
 
 /// The most tools in one part of the list.
 const PAGE: usize = 500;
+/// The most bytes of tools in one part of the list; a tool's schemas are bounded, so that one always fits.
+const PAGE_BYTES: usize = 4 * 1024 * 1024;
 /// How long a client may go by a list it has: the catalog is fixed while a process lives, and a change is announced.
 const LIST_FRESH_MS: u64 = 60_000;
 
 /// All tools, in the order of the list.
 pub(super) struct Shelf {
-    tools: Vec<Tool>,
-    by_name: HashMap<String, (usize, Item)>,
+    tools: Vec<Shown>,
+    by_name: HashMap<String, Place>,
+}
+
+/// A tool of the list, and how much of a part it takes.
+struct Shown {
+    tool: Tool,
+    bytes: usize,
+}
+
+/// Where a name leads.
+struct Place {
+    item: Item,
+    /// The place in the list, where the tool is in it.
+    at: Option<usize>,
 }
 
 /// What stands behind a name.
@@ -37,6 +53,8 @@ pub(super) struct Shelf {
 pub(super) enum Item {
     /// A tool of the catalog.
     Catalog(ToolPath),
+    /// A tool of the catalog that clients cannot be shown.
+    NotShown(ToolPath),
     /// One of the gateway's own.
     Own(Own),
     /// A tool of the companion.
@@ -68,40 +86,51 @@ impl Shelf {
             Surface::Tools => &[Own::Resume, Own::Search, Own::Read],
         };
         for own in ours {
-            shelf.put(own_tool(*own), Item::Own(*own))?;
+            let tool = own_tool(*own);
+            shelf.put(tool.name.to_string(), Some(tool), Item::Own(*own))?;
         }
         if surface != Surface::Script {
             for tool in catalog.iter() {
-                shelf.put(catalog_tool(tool), Item::Catalog(tool.path().clone()))?;
+                let (shown, path) = (catalog_tool(tool), tool.path().clone());
+                let item = if shown.is_some() { Item::Catalog(path) } else { Item::NotShown(path) };
+                shelf.put(name_of(tool), shown, item)?;
             }
         }
         if let Some(companion) = companion {
             companion.check(|name| shelf.by_name.contains_key(name))?;
             for tool in companion.tools() {
-                shelf.put(tool.clone(), Item::Companion)?;
+                shelf.put(tool.name.to_string(), companion_tool(tool), Item::Companion)?;
             }
         }
         Ok(shelf)
     }
 
-    fn put(&mut self, tool: Tool, item: Item) -> Result<(), MountError> {
-        let name = tool.name.to_string();
-        if let Some((_, other)) = self.by_name.get(&name) {
-            return Err(MountError::NameTaken { name, one: what(other), other: what(&item) });
+    fn put(&mut self, name: String, tool: Option<Tool>, item: Item) -> Result<(), MountError> {
+        if let Some(other) = self.by_name.get(&name) {
+            return Err(MountError::NameTaken { name, one: what(&other.item), other: what(&item) });
         }
-        self.by_name.insert(name, (self.tools.len(), item));
-        self.tools.push(tool);
+        let at = tool.is_some().then_some(self.tools.len());
+        self.tools.extend(tool.map(|tool| {
+            let bytes = serde_json::to_string(&tool).map_or(0, |text| text.len());
+            Shown { tool, bytes }
+        }));
+        self.by_name.insert(name, Place { item, at });
         Ok(())
     }
 
     /// What stands behind a name.
     pub(super) fn find(&self, name: &str) -> Option<&Item> {
-        self.by_name.get(name).map(|(_, item)| item)
+        self.by_name.get(name).map(|place| &place.item)
     }
 
     /// A tool by its name.
     pub(super) fn tool(&self, name: &str) -> Option<&Tool> {
-        self.by_name.get(name).map(|(at, _)| &self.tools[*at])
+        self.by_name.get(name)?.at.map(|at| &self.tools[at].tool)
+    }
+
+    /// What clients call a tool of the catalog, where they can.
+    pub(super) fn shown_name(&self, tool: &CatalogTool) -> Option<String> {
+        Some(name_of(tool)).filter(|name| self.tool(name).is_some())
     }
 
     /// Whether a tool's output goes into `structuredContent`.
@@ -126,9 +155,10 @@ impl Shelf {
             }
         };
         let mut budget = ByteBudget::of_a_part();
-        let fits = self.tools[start..].iter().take(PAGE).take_while(|tool| budget.takes(json_bytes(tool)));
-        let end = start + fits.count();
-        let mut list = ListToolsResult::with_all_items(self.tools[start..end].to_vec());
+        let fits = self.tools[start..].iter().take(PAGE).take_while(|shown| budget.takes(shown.bytes));
+        let tools: Vec<Tool> = fits.map(|shown| shown.tool.clone()).collect();
+        let end = start + tools.len();
+        let mut list = ListToolsResult::with_all_items(tools);
         if era == Era::July2026 {
             list = list.with_ttl_ms(LIST_FRESH_MS).with_cache_scope(CacheScope::Private);
         }
@@ -145,45 +175,55 @@ pub(super) fn name_of(tool: &CatalogTool) -> String {
 
 fn what(item: &Item) -> String {
     match item {
-        Item::Catalog(path) => path.to_string(),
+        Item::Catalog(path) | Item::NotShown(path) => path.to_string(),
         Item::Companion => "a tool of the companion".into(),
         Item::Own(_) => "a tool of the gateway itself".into(),
     }
 }
 
-fn catalog_tool(tool: &CatalogTool) -> Tool {
+/// A tool of the catalog as clients see it; none where they cannot be shown what it takes.
+fn catalog_tool(tool: &CatalogTool) -> Option<Tool> {
     let definition = tool.tool().definition();
     let effects = tool.effects();
+    let input =
+        schemas::input(tool.input_schema()).map_err(|why| left_out(tool.path().as_str(), &why)).ok()?;
     // Nothing is said of reading only: a tool may write and destroy nothing, and effects do not tell the two apart.
     let hints = ToolAnnotations::with_title(definition.name.clone())
         .destructive(effects.destructive)
         .idempotent(effects.idempotent)
         .open_world(effects.open_world);
-    let mut shown = Tool::new(name_of(tool), definition.description.clone(), object(tool.input_schema()))
+    let mut shown = Tool::new(name_of(tool), definition.description.clone(), input)
         .with_title(definition.name.clone())
         .with_annotations(hints);
-    shown.output_schema = output_or_paused(tool.output_schema()).map(Arc::new);
-    shown
+    let output = schemas::output(tool.output_schema(), Some(paused_schema()));
+    shown.output_schema = output.unwrap_or_else(|why| as_text(tool.path().as_str(), &why)).map(Arc::new);
+    Some(shown)
 }
 
-/// The schema of a tool's output or of a paused execution; none where the output is no object.
-fn output_or_paused(own: &Value) -> Option<JsonObject> {
-    let mut own = own.as_object().cloned()?;
-    if own.get("type").and_then(Value::as_str) != Some("object") {
-        return None;
+/// A tool of the companion as clients see it.
+fn companion_tool(tool: &Tool) -> Option<Tool> {
+    let schema = |schema: &Arc<JsonObject>| Value::Object((**schema).clone());
+    let mut shown = tool.clone();
+    let input = schemas::input(&schema(&tool.input_schema));
+    shown.input_schema = Arc::new(input.map_err(|why| left_out(&tool.name, &why)).ok()?);
+    if let Some(output) = &tool.output_schema {
+        let output = schemas::output(&schema(output), None);
+        shown.output_schema = output.unwrap_or_else(|why| as_text(&tool.name, &why)).map(Arc::new);
     }
-    // References point to the top, so that is where definitions stay. A dialect is left out: it is the default one, and a
-    // client that has not loaded it by name refuses the whole tool.
-    let definitions = own.remove("$defs");
-    own.remove("$schema");
-    let mut either = json!({ "type": "object", "anyOf": [Value::Object(own), paused_schema()] });
-    if let Some(definitions) = definitions {
-        either["$defs"] = definitions;
-    }
-    match either {
-        Value::Object(either) => Some(either),
-        _ => None,
-    }
+    Some(shown)
+}
+
+fn left_out(tool: &str, why: &schemas::NotShown) {
+    tracing::warn!(
+        tool,
+        %why,
+        "MCP clients cannot be shown this tool's input; it is left out of tools/list, and scripts and REST can still call it"
+    );
+}
+
+fn as_text<T>(tool: &str, why: &schemas::NotShown) -> Option<T> {
+    tracing::warn!(tool, %why, "MCP clients cannot be shown this tool's output schema; they get its results as text");
+    None
 }
 
 fn paused_schema() -> Value {

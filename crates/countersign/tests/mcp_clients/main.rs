@@ -21,6 +21,7 @@ mod client;
 mod conformance;
 mod crashes;
 mod node;
+mod schemas;
 mod server;
 mod talking;
 #[path = "../black_box/unix_user.rs"]

@@ -182,7 +182,7 @@ fn spawn(program: &Path, home: &Path, address: &str, words: &[&str]) -> Child {
     command.spawn().unwrap()
 }
 
-fn asked(method: &str, url: &str, token: &str, body: Option<&Value>) -> Value {
+pub(crate) fn asked(method: &str, url: &str, token: &str, body: Option<&Value>) -> Value {
     let (status, answer) = http(method, url, token, body).unwrap_or_else(|| panic!("{url} does not answer"));
     assert!((200..300).contains(&status), "{method} {url}: {status} {answer}");
     answer
