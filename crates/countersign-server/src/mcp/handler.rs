@@ -12,11 +12,12 @@ use rmcp::model::{
     CompleteRequestMethod, CompleteRequestParams, CompleteResult, CustomRequest, CustomResult,
     DiscoverResult, ErrorCode, GetPromptRequestMethod, GetPromptRequestParams, GetPromptResponse,
     GetTaskParams, GetTaskResult, Implementation, InitializeRequestParams, InitializeResult,
-    ListPromptsResult, ListResourceTemplatesResult, ListResourcesResult, ListToolsResult, LoggingLevel,
-    PaginatedRequestParams, ProtocolVersion, ReadResourceRequestMethod, ReadResourceRequestParams,
-    ReadResourceResponse, ServerCapabilities, ServerConfig, SetLevelRequestParams, SubscribeRequestMethod,
-    SubscribeRequestParams, SubscriptionFilter, Tool, UnsubscribeRequestMethod, UnsubscribeRequestParams,
-    UpdateTaskParams,
+    ListPromptsRequestMethod, ListPromptsResult, ListResourceTemplatesRequestMethod,
+    ListResourceTemplatesResult, ListResourcesRequestMethod, ListResourcesResult, ListToolsResult,
+    LoggingLevel, PaginatedRequestParams, ProtocolVersion, ReadResourceRequestMethod,
+    ReadResourceRequestParams, ReadResourceResponse, ServerCapabilities, ServerConfig, SetLevelRequestParams,
+    SubscribeRequestMethod, SubscribeRequestParams, SubscriptionFilter, Tool, UnsubscribeRequestMethod,
+    UnsubscribeRequestParams, UpdateTaskParams,
 };
 use rmcp::service::{NotificationContext, RequestContext, SubscriptionContext};
 use rmcp::{ErrorData, RoleServer};
@@ -27,6 +28,7 @@ use super::MountError;
 use super::answer::{Shape, failure, refusal, unavailable, unknown_tool};
 use super::attend::Attendance;
 use super::builtin::Run;
+use super::companion::Answers;
 use super::conversation::Conversation;
 use super::options::Options;
 use super::requests::Incoming;
@@ -117,8 +119,24 @@ impl Handler {
         Incoming::of(&self.front, self.conversation.get(), context)
     }
 
-    fn companion(&self) -> Option<&dyn super::companion::Answers> {
+    fn companion(&self) -> Option<&dyn Answers> {
         self.front.options.companion.as_ref().map(|companion| companion.answers())
+    }
+
+    /// Whoever answers for prompts; nobody where none are declared. What is declared is served and nothing else, in every
+    /// revision.
+    fn prompts(&self) -> Option<&dyn Answers> {
+        self.companion().filter(|_| self.front.info.capabilities.prompts.is_some())
+    }
+
+    /// The same for resources.
+    fn resources(&self) -> Option<&dyn Answers> {
+        self.companion().filter(|_| self.front.info.capabilities.resources.is_some())
+    }
+
+    /// The same for completion.
+    fn completions(&self) -> Option<&dyn Answers> {
+        self.companion().filter(|_| self.front.info.capabilities.completions.is_some())
     }
 
     /// Begins a call or a script, and waits for it the way the client can.
@@ -364,9 +382,9 @@ impl ServerHandler for Handler {
         page: Option<PaginatedRequestParams>,
         context: Context,
     ) -> Result<ListPromptsResult, ErrorData> {
-        match self.companion() {
+        match self.prompts() {
             Some(companion) => companion.list_prompts(page, context).await,
-            None => Ok(ListPromptsResult::default()),
+            None => Err(ErrorData::method_not_found::<ListPromptsRequestMethod>()),
         }
     }
 
@@ -375,7 +393,7 @@ impl ServerHandler for Handler {
         params: GetPromptRequestParams,
         context: Context,
     ) -> Result<GetPromptResponse, ErrorData> {
-        match self.companion() {
+        match self.prompts() {
             Some(companion) => companion.get_prompt(params, context).await,
             None => Err(ErrorData::method_not_found::<GetPromptRequestMethod>()),
         }
@@ -386,9 +404,9 @@ impl ServerHandler for Handler {
         page: Option<PaginatedRequestParams>,
         context: Context,
     ) -> Result<ListResourcesResult, ErrorData> {
-        match self.companion() {
+        match self.resources() {
             Some(companion) => companion.list_resources(page, context).await,
-            None => Ok(ListResourcesResult::default()),
+            None => Err(ErrorData::method_not_found::<ListResourcesRequestMethod>()),
         }
     }
 
@@ -397,9 +415,9 @@ impl ServerHandler for Handler {
         page: Option<PaginatedRequestParams>,
         context: Context,
     ) -> Result<ListResourceTemplatesResult, ErrorData> {
-        match self.companion() {
+        match self.resources() {
             Some(companion) => companion.list_resource_templates(page, context).await,
-            None => Ok(ListResourceTemplatesResult::default()),
+            None => Err(ErrorData::method_not_found::<ListResourceTemplatesRequestMethod>()),
         }
     }
 
@@ -408,21 +426,21 @@ impl ServerHandler for Handler {
         params: ReadResourceRequestParams,
         context: Context,
     ) -> Result<ReadResourceResponse, ErrorData> {
-        match self.companion() {
+        match self.resources() {
             Some(companion) => companion.read_resource(params, context).await,
             None => Err(ErrorData::method_not_found::<ReadResourceRequestMethod>()),
         }
     }
 
     async fn subscribe(&self, params: SubscribeRequestParams, context: Context) -> Result<(), ErrorData> {
-        match self.companion() {
+        match self.resources() {
             Some(companion) => companion.subscribe(params, context).await,
             None => Err(ErrorData::method_not_found::<SubscribeRequestMethod>()),
         }
     }
 
     async fn unsubscribe(&self, params: UnsubscribeRequestParams, context: Context) -> Result<(), ErrorData> {
-        match self.companion() {
+        match self.resources() {
             Some(companion) => companion.unsubscribe(params, context).await,
             None => Err(ErrorData::method_not_found::<UnsubscribeRequestMethod>()),
         }
@@ -433,7 +451,7 @@ impl ServerHandler for Handler {
         params: CompleteRequestParams,
         context: Context,
     ) -> Result<CompleteResult, ErrorData> {
-        match self.companion() {
+        match self.completions() {
             Some(companion) => companion.complete(params, context).await,
             None => Err(ErrorData::method_not_found::<CompleteRequestMethod>()),
         }

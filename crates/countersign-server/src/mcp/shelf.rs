@@ -332,3 +332,48 @@ fn execution_schema() -> Value {
 fn object(schema: &Value) -> Arc<JsonObject> {
     Arc::new(schema.as_object().cloned().unwrap_or_default())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Tools that weigh this much, one after the other.
+    fn shelf(weights: &[usize]) -> Shelf {
+        let mut shelf = Shelf { tools: Vec::new(), by_name: HashMap::new() };
+        for (n, bytes) in weights.iter().enumerate() {
+            let tool = |description: String| Tool::new(format!("t{n:04}"), description, JsonObject::new());
+            let empty = serde_json::to_string(&tool(String::new())).unwrap().len();
+            let tool = tool("x".repeat(bytes.saturating_sub(empty)));
+            shelf.put(tool.name.to_string(), Some(tool), Item::Companion).unwrap();
+        }
+        shelf
+    }
+
+    /// How many tools each part of the list has.
+    fn parts(shelf: &Shelf) -> Vec<usize> {
+        let (mut parts, mut page) = (Vec::new(), None);
+        loop {
+            let list = shelf.list(page, Era::July2026).unwrap();
+            parts.push(list.tools.len());
+            match list.next_cursor {
+                Some(cursor) => page = Some(PaginatedRequestParams::default().with_cursor(Some(cursor))),
+                None => return parts,
+            }
+        }
+    }
+
+    #[test]
+    fn a_part_of_the_list_is_bounded_in_tools_and_in_bytes_and_every_tool_is_in_one() {
+        assert_eq!(parts(&shelf(&[])), [0]);
+        assert_eq!(parts(&shelf(&vec![0; PAGE])), [PAGE]);
+        assert_eq!(parts(&shelf(&vec![0; PAGE + 1])), [PAGE, 1]);
+        let half = PAGE_BYTES / 2;
+        assert_eq!(parts(&shelf(&[half, half, half])), [2, 1]);
+        assert_eq!(parts(&shelf(&[half, half + 1, half])), [1, 1, 1]);
+        assert_eq!(
+            parts(&shelf(&[100, PAGE_BYTES + 1, 100])),
+            [1, 1, 1],
+            "one that is too large stands alone"
+        );
+    }
+}

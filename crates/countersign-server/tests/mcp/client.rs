@@ -37,6 +37,8 @@ pub(crate) struct Client {
     secret: String,
     pub(crate) era: Era,
     can: Value,
+    /// What the server said that it can, where the era begins with that.
+    server_can: Value,
     pub(crate) session: Option<String>,
     next: AtomicU64,
     /// What goes into `_meta` of every call.
@@ -58,6 +60,7 @@ impl Client {
             secret: key.secret.clone(),
             era,
             can,
+            server_can: Value::Null,
             session: None,
             next: AtomicU64::new(1),
             meta: json!({}),
@@ -78,6 +81,7 @@ impl Client {
         self.session = Some(response.headers()["mcp-session-id"].to_str().unwrap().to_owned());
         let hello = Stream::of(response).answer().await;
         assert_eq!(hello["result"]["protocolVersion"], self.era.version(), "{hello}");
+        self.server_can = hello["result"]["capabilities"].clone();
         let done = json!({ "jsonrpc": "2.0", "method": "notifications/initialized" });
         assert_eq!(self.send(&done).await.status(), StatusCode::ACCEPTED);
     }
@@ -128,6 +132,14 @@ impl Client {
     /// Asks, and gives back the whole answer.
     pub(crate) async fn ask(&self, method: &str, params: Value) -> Value {
         Stream::of(self.send(&self.message(method, params)).await).answer().await
+    }
+
+    /// What the server says that it can.
+    pub(crate) async fn capabilities(&self) -> Value {
+        match self.era {
+            Era::July2026 => self.ask("server/discover", json!({})).await["result"]["capabilities"].clone(),
+            Era::June2025 | Era::November2025 => self.server_can.clone(),
+        }
     }
 
     /// Begins a call, and gives back its stream.

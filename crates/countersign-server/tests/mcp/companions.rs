@@ -79,6 +79,39 @@ async fn a_companion_answers_its_own_tools_and_adds_its_capabilities() {
     assert!(found["result"]["capabilities"]["prompts"].is_object());
 }
 
+#[tokio::test]
+async fn what_is_declared_is_served_and_nothing_else() {
+    let with_prompts = House::with(|o| o.companion = Some(Companion::new(Parrot, vec![]))).await;
+    let alone = House::open().await;
+    let calls = [
+        ("prompts/list", json!({})),
+        ("prompts/get", json!({ "name": "p" })),
+        ("resources/list", json!({})),
+        ("resources/templates/list", json!({})),
+        ("resources/read", json!({ "uri": "a://b" })),
+        (
+            "completion/complete",
+            json!({ "ref": { "type": "ref/prompt", "name": "p" }, "argument": { "name": "a", "value": "" } }),
+        ),
+    ];
+    for era in Era::ALL {
+        for (house, prompts) in [(&with_prompts, true), (&alone, false)] {
+            let client = house.client(era).await;
+            for (method, params) in &calls {
+                let answer = client.ask(method, params.clone()).await;
+                let is_served = *method == "prompts/list" && prompts;
+                // The companion lists none, and has none to give; what is not declared is not even asked for.
+                let unknown = answer["error"]["code"] == -32601;
+                assert_eq!(unknown, !is_served, "{era:?} {method} {prompts}: {answer}");
+            }
+        }
+        let found = with_prompts.client(era).await.capabilities().await;
+        assert!(found["prompts"].is_object() && found.get("resources").is_none(), "{era:?} {found}");
+        let found = alone.client(era).await.capabilities().await;
+        assert!(found.get("prompts").is_none() && found["tools"].is_object(), "{era:?} {found}");
+    }
+}
+
 /// A26: what proves who calls goes no further than the door.
 #[tokio::test]
 async fn no_credential_reaches_a_companion() {

@@ -137,6 +137,14 @@ impl Client {
         answer["tools"].as_array().unwrap_or_else(|| panic!("{answer}")).clone()
     }
 
+    /// The prompts that the server declares; none where it declares none.
+    pub(crate) fn prompts(&mut self) -> Option<Vec<Value>> {
+        let id = self.send(json!({ "op": "prompts" }));
+        let answer = self.answer_to(id);
+        assert_eq!(answer["ok"], true, "{answer}");
+        answer["prompts"].as_array().filter(|_| answer["declared"] == true).cloned()
+    }
+
     /// Calls a tool and waits for its result.
     pub(crate) fn call(&mut self, name: &str, arguments: &Value) -> Value {
         let call = self.begin(name, arguments);

@@ -81,7 +81,7 @@ impl Findings {
 }
 
 /// Examples are built beside the tests: `target/debug/deps/mcp_clients-…` and `target/debug/examples/conformance`.
-fn fixtures() -> PathBuf {
+pub(crate) fn fixtures() -> PathBuf {
     let this = std::env::current_exe().unwrap();
     let program = this.ancestors().nth(2).unwrap().join("examples").join("conformance");
     assert!(program.is_file(), "build the fixtures: cargo build -p countersign --example conformance");

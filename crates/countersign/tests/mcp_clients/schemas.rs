@@ -115,7 +115,10 @@ fn a_tool_that_cannot_be_shown_is_named_with_the_reason_when_the_server_starts()
         let named = format!("tool=\"{tool}\"");
         log.lines().find(|line| line.contains(&named)).unwrap_or_else(|| panic!("nothing of {tool}: {log}"))
     };
-    assert!(line("odd.huge").contains("left out of tools/list") && line("odd.huge").contains("bytes"), "{log}");
+    assert!(
+        line("odd.huge").contains("left out of tools/list") && line("odd.huge").contains("bytes"),
+        "{log}"
+    );
     assert!(line("odd.deep").contains("levels deep"), "{log}");
     assert!(line("odd.huge_output").contains("as text"), "{log}");
     assert!(!log.contains("odd.plain") && !log.contains("odd.any"), "what is shown needs no warning: {log}");

@@ -3,12 +3,14 @@
 use serde_json::{Value, json};
 
 use crate::client::{Elicitation, Era, in_every_era};
+use crate::conformance::fixtures;
 use crate::server::Server;
 
 in_every_era!(
     every_tool_is_listed_with_what_it_does_to_the_world,
     reading_flows_through,
     a_wrong_argument_is_named_so_that_the_model_can_mend_it,
+    prompts_are_declared_where_they_are_served,
 );
 
 fn every_tool_is_listed_with_what_it_does_to_the_world(era: Era) {
@@ -47,4 +49,12 @@ fn a_wrong_argument_is_named_so_that_the_model_can_mend_it(era: Era) {
     let text = crate::client::text(&result);
     assert!(text.contains("/to") && text.contains("amount"), "all of what is wrong, at once: {text}");
     assert_eq!(result["_meta"]["countersign/error"]["code"], "invalid_input", "{result}");
+}
+
+fn prompts_are_declared_where_they_are_served(era: Era) {
+    let with_prompts = Server::of(&fixtures(), &[]);
+    let prompts = with_prompts.client(era, Elicitation::Absent).prompts().expect("prompts are declared");
+    assert!(prompts.iter().any(|prompt| prompt["name"] == "test_simple_prompt"), "{prompts:?}");
+    let without = Server::start();
+    assert_eq!(without.client(era, Elicitation::Absent).prompts(), None);
 }

@@ -1,7 +1,7 @@
 // One official MCP client, driven by a Rust test in JSON lines: commands come in on standard input, answers and events
 // go out on standard output, in the order in which they happen. Everything about the wire is the client's own.
 //
-//   in    {"op":"connect","url"|"command","args","env","token","elicitation","version"}   {"op":"list"}
+//   in    {"op":"connect","url"|"command","args","env","token","elicitation","version"}   {"op":"list"}   {"op":"prompts"}
 //         {"op":"call","name","arguments","progress"}   {"op":"abort","call"}   {"op":"answer","key","reply"}   {"op":"close"}
 //   out   {"id","ok",…}   {"event":"asked","key","params"}   {"event":"withdrawn","key"}   {"event":"progress","call",…}
 
@@ -36,6 +36,10 @@ export function drive({ make, callTool }) {
     },
     async list() {
       return { tools: (await client.listTools()).tools };
+    },
+    async prompts() {
+      const declared = client.getServerCapabilities().prompts !== undefined;
+      return { declared, prompts: declared ? (await client.listPrompts()).prompts : [] };
     },
     async call({ id, name, arguments: args, progress }) {
       const abort = new AbortController();
