@@ -106,9 +106,8 @@ impl Conversation {
     pub(super) fn cancel(&self, request: &RequestId, reason: &str) {
         let say = unpoisoned(&self.calls).get_mut(request).and_then(Option::take);
         if let Some(say) = say {
-            let reason = &reason[..reason.floor_char_boundary(MAX_REASON_BYTES)];
             // A call that ended meanwhile does not hear it, and need not.
-            let _ = say.send(reason.to_owned());
+            let _ = say.send(shortened(reason).to_owned());
         }
     }
 }
@@ -124,6 +123,11 @@ impl Drop for Underway<'_> {
     fn drop(&mut self) {
         unpoisoned(&self.conversation.calls).remove(&self.request);
     }
+}
+
+/// As much of a reason as is kept.
+pub(super) fn shortened(reason: &str) -> &str {
+    &reason[..reason.floor_char_boundary(MAX_REASON_BYTES)]
 }
 
 fn unpoisoned<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

@@ -11,11 +11,13 @@ use axum::body::{Body, Bytes};
 use axum::extract::{FromRequest as _, Request, State};
 use axum::http::StatusCode;
 use axum::http::header::{AUTHORIZATION, COOKIE};
+use axum::http::request::Parts;
 use axum::response::{IntoResponse, Response};
 use countersign_kernel::Caller;
 use rmcp::model::Extensions;
 use rmcp::transport::streamable_http_server::StreamableHttpService;
 
+use super::cancelling::{self, NamedCalls};
 use super::handler::Handler;
 use super::sessions::{Belonging, Sessions};
 use crate::refusal::Refusal;
@@ -26,13 +28,14 @@ const SESSION_ID: &str = "mcp-session-id";
 pub(super) struct Door {
     pub(super) rmcp: StreamableHttpService<Handler, Sessions>,
     pub(super) sessions: Arc<Sessions>,
+    pub(super) named_calls: Arc<NamedCalls>,
     /// How long a body may take to come.
     pub(super) sending: Duration,
 }
 
 /// Lets a request in, or says why not.
 pub(super) async fn enter(State(door): State<Arc<Door>>, mut request: Request) -> Response {
-    let Some(caller) = request.extensions().get::<Caller>() else {
+    let Some(caller) = request.extensions().get::<Caller>().cloned() else {
         return (StatusCode::UNAUTHORIZED, "Unauthorized: this endpoint needs a token").into_response();
     };
     let session = request.headers().get(SESSION_ID).and_then(|id| id.to_str().ok());
@@ -45,14 +48,25 @@ pub(super) async fn enter(State(door): State<Arc<Door>>, mut request: Request) -
     for secret in [AUTHORIZATION, COOKIE] {
         request.headers_mut().remove(secret);
     }
-    match whole(request, door.sending).await {
-        Ok(request) => door.rmcp.handle(request).await.map(Body::new),
-        Err(refused) => refused.into_response(),
+    let (head, body) = match whole(request, door.sending).await {
+        Ok(whole) => whole,
+        Err(refused) => return refused.into_response(),
+    };
+    if let Some(name) = cancelling::name_in(&head.headers)
+        && let Some(reason) = cancelling::reason_in(&body)
+    {
+        return match door.named_calls.cancel(&caller.principal.id, name, &reason) {
+            true => StatusCode::ACCEPTED.into_response(),
+            false => {
+                (StatusCode::NOT_FOUND, "Not Found: no call of this name is being served").into_response()
+            }
+        };
     }
+    door.rmcp.handle(Request::from_parts(head, Body::from(body))).await.map(Body::new)
 }
 
-/// The same request with all of its body. The router's limit says how large that may be.
-async fn whole(request: Request, sending: Duration) -> Result<Request, Refusal> {
+/// A request's head and all of its body. The router's limit says how large that may be.
+async fn whole(request: Request, sending: Duration) -> Result<(Parts, Bytes), Refusal> {
     let (head, body) = request.into_parts();
     let read = Bytes::from_request(Request::from_parts(head.clone(), body), &());
     let Ok(read) = tokio::time::timeout(sending, read).await else {
@@ -64,10 +78,15 @@ async fn whole(request: Request, sending: Duration) -> Result<Request, Refusal> 
         }
         _ => Refusal::bad_request("bad_body", "the body ended early"),
     })?;
-    Ok(Request::from_parts(head, bytes.into()))
+    Ok((head, bytes))
 }
 
 /// Whose request this is, as the server's guard left it there.
 pub(super) fn caller(extensions: &Extensions) -> Option<&Caller> {
-    extensions.get::<axum::http::request::Parts>()?.extensions.get::<Caller>()
+    extensions.get::<Parts>()?.extensions.get::<Caller>()
+}
+
+/// The name that a request gives its call, for cancelling it.
+pub(super) fn call_name(extensions: &Extensions) -> Option<&str> {
+    cancelling::name_in(&extensions.get::<Parts>()?.headers)
 }

@@ -2,8 +2,9 @@
 #![expect(deprecated, reason = "clients of the 2025 era subscribe and set levels this way")]
 
 use std::borrow::Cow;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
+use countersign_core::ids::ExecutionId;
 use countersign_kernel::{Begun, CallError, CallRequest, Gateway, Patience, RunRequest};
 use countersign_sdk::ToolPath;
 use rmcp::handler::server::ServerHandler;
@@ -28,6 +29,7 @@ use super::MountError;
 use super::answer::{Shape, failure, refusal, unavailable, unknown_tool};
 use super::attend::Attendance;
 use super::builtin::Run;
+use super::cancelling::{NO_REASON, NamedCall, NamedCalls};
 use super::companion::Answers;
 use super::conversation::Conversation;
 use super::options::Options;
@@ -62,6 +64,8 @@ pub(super) struct Front {
     pub(super) shelf: Shelf,
     pub(super) seal: Seal,
     pub(super) claims: Claims,
+    /// The calls of the 2026-07-28 era that can be cancelled by their name.
+    pub(super) named_calls: Arc<NamedCalls>,
     /// Fires when the server is to stop.
     pub(super) stop: CancellationToken,
     info: ServerConfig,
@@ -69,7 +73,7 @@ pub(super) struct Front {
 
 /// One conversation of the 2025 era, or one request of the 2026-07-28 era.
 pub(super) struct Handler {
-    front: std::sync::Arc<Front>,
+    front: Arc<Front>,
     conversation: OnceLock<Conversation>,
 }
 
@@ -83,7 +87,8 @@ impl Front {
         let shelf = Shelf::new(gateway.catalog(), options.surface, options.companion.as_ref())?;
         let info = info(&options);
         let seal = Seal::new(options.seal_key);
-        Ok(Self { gateway, links, options, shelf, seal, claims: Claims::default(), stop, info })
+        let (claims, named_calls) = (Claims::default(), Arc::default());
+        Ok(Self { gateway, links, options, shelf, seal, claims, named_calls, stop, info })
     }
 
     /// What a tool's result is shown as.
@@ -111,7 +116,7 @@ fn info(options: &Options) -> ServerConfig {
 }
 
 impl Handler {
-    pub(super) fn new(front: std::sync::Arc<Front>) -> Self {
+    pub(super) fn new(front: Arc<Front>) -> Self {
         Self { front, conversation: OnceLock::new() }
     }
 
@@ -144,6 +149,10 @@ impl Handler {
         let shape = what.shape(incoming);
         if let Some(state) = incoming.call.and_then(|call| call.request_state.as_deref()) {
             let responses = incoming.call.and_then(|call| call.input_responses.as_ref());
+            // It goes on with what an earlier request began, and is cancelled like that one.
+            if let Some(state) = incoming.bound().and_then(|bound| self.front.seal.open(state, bound)) {
+                let _ = incoming.began.set(state.execution);
+            }
             return incoming.go_on(state, responses, shape).await;
         }
         let words = Words::to(incoming);
@@ -158,6 +167,24 @@ impl Handler {
             false => attendance.see_through(shape).await,
         };
         attendance.or_last_word(answered, shape).await
+    }
+
+    /// A call of the 2026-07-28 era, which can be cancelled where it has a name.
+    async fn answer_named(
+        &self,
+        params: &CallToolRequestParams,
+        incoming: &Incoming<'_>,
+    ) -> Result<CallToolResponse, ErrorData> {
+        let (whose, stop) = (&incoming.caller.principal.id, &incoming.context.ct);
+        let name = super::door::call_name(&incoming.context.extensions);
+        let call = name.and_then(|name| self.front.named_calls.enter(whose, name, stop.clone()));
+        let answered = self.answer_call(params, incoming).await;
+        if let Some(reason) = call.and_then(NamedCall::cancelled)
+            && let Some(execution) = incoming.began.get()
+        {
+            incoming.cancel(*execution, &reason).await;
+        }
+        answered
     }
 
     async fn answer_call(
@@ -185,6 +212,15 @@ impl Handler {
                 let name: String = params.name.chars().take(countersign_sdk::MAX_PATH_BYTES).collect();
                 Err(unknown_tool(&format!("there is no tool \"{name}\"; search_tools finds what there is")))
             }
+        }
+    }
+}
+
+impl Incoming<'_> {
+    /// The client cancelled what it had called.
+    async fn cancel(&self, execution: ExecutionId, reason: &str) {
+        if let Err(error) = self.front.gateway.cancel(execution, &self.caller, reason).await {
+            tracing::debug!(%execution, %error, "a cancelled call goes on");
         }
     }
 }
@@ -303,7 +339,7 @@ impl ServerHandler for Handler {
         }
         let incoming = self.incoming(&context)?.calling(&params);
         let Some(conversation) = self.conversation.get() else {
-            return self.answer_call(&params, &incoming).await;
+            return self.answer_named(&params, &incoming).await;
         };
         let call = match conversation.enter(&context.id) {
             Ok(call) => call,
@@ -313,9 +349,8 @@ impl ServerHandler for Handler {
         if context.ct.is_cancelled()
             && let Some(execution) = incoming.began.get()
             && let Some(reason) = call.cancelled().await
-            && let Err(error) = self.front.gateway.cancel(*execution, &incoming.caller, &reason).await
         {
-            tracing::debug!(%execution, %error, "a cancelled call goes on");
+            incoming.cancel(*execution, &reason).await;
         }
         answered
     }
@@ -330,7 +365,7 @@ impl ServerHandler for Handler {
         };
         let caller = super::door::caller(&context.extensions);
         if caller.is_some_and(|caller| caller.principal.id == conversation.owner) {
-            let reason = notification.reason.as_deref().unwrap_or("the client cancelled the call");
+            let reason = notification.reason.as_deref().unwrap_or(NO_REASON);
             conversation.cancel(&request, reason);
         }
     }
@@ -477,7 +512,7 @@ impl ServerHandler for Handler {
 
 /// Whether a task is an execution of the gateway, by its id.
 fn is_ours(task: &str) -> bool {
-    task.starts_with(countersign_core::ids::ExecutionId::PREFIX)
+    task.starts_with(ExecutionId::PREFIX)
 }
 
 /// A client's name for itself, made fit for the record: visible, bounded, never empty.

@@ -4,8 +4,9 @@
 //! Promise: every tool call is an execution of the gateway and goes the whole way of a call. A person is asked through the
 //! client where it can ask, and everywhere else at the same time; the first decision wins. What a client loses (a
 //! connection, a session, an answer that never came) loses nothing else: the execution waits, and `resume` finds it. A
-//! disconnect is never a yes. In the 2026-07-28 era closing the stream is the only way to cancel a request, and cannot be
-//! told from a lost connection, so it cancels nothing; `notifications/cancelled` of the 2025 era and `tasks/cancel` do.
+//! disconnect is never a yes. In the 2026-07-28 era closing the stream is the only way to cancel a request over HTTP, and
+//! cannot be told from a lost connection, so it cancels nothing; `notifications/cancelled` of the 2025 era, `tasks/cancel`, and
+//! what the bridge passes on from a client on standard input do (`cancelling.rs`).
 //!
 //! Read `handler.rs` first (what is asked for), then `attend.rs` (how a call is waited for), `prompts.rs` and `rounds.rs` (how
 //! a person is asked in either era), and `person.rs` (whose decision that is).
@@ -14,6 +15,7 @@ mod announcer;
 mod answer;
 mod attend;
 mod builtin;
+mod cancelling;
 mod companion;
 mod conversation;
 mod door;
@@ -46,6 +48,7 @@ use crate::links::Links;
 use crate::options::Limits;
 
 pub use announcer::{Announcement, Announcer};
+pub use cancelling::CALL_HEADER;
 pub use companion::{Companion, CompanionError};
 pub use options::{ClientElicitation, Options, Surface};
 
@@ -99,6 +102,7 @@ pub fn service(
         }
     });
     let sessions = Sessions::new();
+    let named_calls = Arc::clone(&front.named_calls);
     let config = StreamableHttpServerConfig::default()
         .disable_allowed_hosts()
         .disable_allowed_origins()
@@ -111,7 +115,7 @@ pub fn service(
         Arc::clone(&sessions),
         config,
     );
-    let door = Arc::new(Door { rmcp, sessions, sending: limits.sending });
+    let door = Arc::new(Door { rmcp, sessions, named_calls, sending: limits.sending });
     let methods = routing::post(door::enter).get(door::enter).delete(door::enter);
     let bounded = Router::new().route("/mcp", methods).layer(DefaultBodyLimit::max(limits.body_bytes));
     Ok(bounded.with_state(door))

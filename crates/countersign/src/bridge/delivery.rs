@@ -5,14 +5,17 @@ use std::time::Duration;
 
 use reqwest::StatusCode;
 
-use super::Bridge;
 use super::exchange::Patience;
 use super::message::{Message, renamed};
 use super::questions::Question;
 use super::session::Head;
+use super::{Bridge, Flight};
 
 /// How long the server may take over a message that has no answer.
 const DELIVER_WITHIN: Duration = Duration::from_secs(10);
+/// How long and how often a cancellation waits for the call that it overtook.
+const OVERTAKEN_PAUSE: Duration = Duration::from_millis(50);
+const MOST_PAUSES: u32 = 100;
 
 /// Why the server did not take a message.
 #[derive(Debug)]
@@ -55,6 +58,32 @@ impl Bridge {
         tracing::warn!(%why, "an answer did not reach the server; the question is still in `countersign inbox`");
         // Open again, it can be answered again, and is withdrawn where the session turns out to be gone.
         self.session.asked(question);
+    }
+
+    /// Tells the server that the client cancels a call of the 2026-07-28 era, and hangs up. Hanging up alone would say
+    /// nothing: so does a lost connection, and that leaves the question where it is.
+    pub(super) async fn deliver_cancellation(self: Arc<Self>, message: Message, flight: Flight) {
+        let (mut pauses, name) = (0, flight.journey.name());
+        while let (Some(name), Some(place)) = (name, self.upstream.known()) {
+            let sending = self.http.post_named(&place, &Head::default(), &message, Some(name));
+            match sending.timeout(DELIVER_WITHIN).send().await.map(|response| response.status()) {
+                Ok(status) if status.is_success() => break,
+                // It may have overtaken its call.
+                Ok(StatusCode::NOT_FOUND) if !flight.task.is_finished() && pauses < MOST_PAUSES => {
+                    pauses += 1;
+                    tokio::time::sleep(OVERTAKEN_PAUSE).await;
+                }
+                Ok(status) => {
+                    tracing::warn!(%status, "the server did not take a cancellation; a question of the call stays in `countersign inbox`");
+                    break;
+                }
+                Err(error) => {
+                    tracing::warn!(%error, "a cancellation did not reach the server; a question of the call stays in `countersign inbox`");
+                    break;
+                }
+            }
+        }
+        flight.task.abort();
     }
 
     async fn bring(&self, message: &Message, head: &Head) -> Result<(), NotTaken> {

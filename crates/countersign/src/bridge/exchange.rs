@@ -74,7 +74,8 @@ impl Bridge {
             if !journey.may_depart() {
                 return Ok(());
             }
-            let sending = self.http.post(&place, &head, message).headers(self.mirrored(message));
+            let sending = self.http.post_named(&place, &head, message, journey.name());
+            let sending = sending.headers(self.mirrored(message));
             let response = match sending.send().await {
                 Ok(response) => response,
                 Err(error) if error.is_connect() => {

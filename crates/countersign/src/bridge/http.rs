@@ -4,6 +4,7 @@ use std::pin::Pin;
 use std::time::Duration;
 
 use anyhow::Context as _;
+use countersign_server::mcp::CALL_HEADER;
 use futures_util::{Stream, StreamExt as _, TryStreamExt as _};
 use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue};
 use reqwest::redirect::Policy;
@@ -129,6 +130,21 @@ impl Http {
             }
             Kind::Notification { method, .. } => request.header(METHOD, header_value(method)),
             Kind::Answer { .. } => request,
+        }
+    }
+
+    /// A call on its way, under a name by which it can be cancelled; or its cancellation.
+    pub(super) fn post_named(
+        &self,
+        place: &Place,
+        head: &Head,
+        message: &Message,
+        name: Option<&HeaderValue>,
+    ) -> RequestBuilder {
+        let request = self.post(place, head, message);
+        match name {
+            Some(name) => request.header(CALL_HEADER, name.clone()),
+            None => request,
         }
     }
 

@@ -3,9 +3,15 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use reqwest::header::HeaderValue;
+
 /// One request's way to the server.
 #[derive(Debug, Default)]
-pub(super) struct Journey(Mutex<Stage>);
+pub(super) struct Journey {
+    stage: Mutex<Stage>,
+    /// By what the server knows it when it is cancelled.
+    name: Option<HeaderValue>,
+}
 
 /// Where a request is.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
@@ -20,6 +26,15 @@ pub(super) enum Stage {
 }
 
 impl Journey {
+    /// The journey of a request that can be cancelled by this name.
+    pub(super) fn named(name: HeaderValue) -> Self {
+        Self { stage: Mutex::default(), name: Some(name) }
+    }
+
+    pub(super) fn name(&self) -> Option<&HeaderValue> {
+        self.name.as_ref()
+    }
+
     /// Whether it may be sent now; then it counts as sent.
     pub(super) fn may_depart(&self) -> bool {
         let mut stage = self.stage();
@@ -44,6 +59,6 @@ impl Journey {
     }
 
     fn stage(&self) -> MutexGuard<'_, Stage> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.stage.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -4,8 +4,8 @@
 //! Promises: standard output carries messages and nothing else; every message is passed on as it came, but for the names
 //! of questions; a request is answered, or the client is told why not; a call is never sent twice, because that would be a
 //! second execution; a person's answer reaches the question that the person saw, or none; a server that was restarted is
-//! found again, and a client of the 2025 era need not notice; when the client goes, so does the bridge, and what waits for a
-//! person goes on waiting in the server.
+//! found again, and a client of the 2025 era need not notice; a call that the client cancels is cancelled in the server, in
+//! either era; when the client goes, so does the bridge, and what waits for a person goes on waiting in the server.
 //!
 //! What is deliberately absent: any knowledge of tools, and any decision. Read `exchange.rs` next: one request.
 
@@ -28,6 +28,8 @@ use std::io::{BufRead, Write};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use countersign_kernel::ports::{Entropy as _, SystemEntropy};
+use reqwest::header::HeaderValue;
 use tokio::task::{AbortHandle, JoinSet};
 
 use failure::Failure;
@@ -71,7 +73,7 @@ struct Flight {
 struct Tasks {
     /// Requests, and the server's own stream, which has no end of its own.
     requests: JoinSet<()>,
-    /// Answers of the client's on their way.
+    /// Answers and cancellations of the client's on their way.
     answers: JoinSet<()>,
 }
 
@@ -81,6 +83,17 @@ enum Era {
     Sessions,
     /// 2026-07-28: every request for itself.
     Stateless,
+}
+
+/// The journey of a request. A call of the 2026-07-28 era is named: hanging up on it must not be taken for cancelling it.
+fn journey_of(message: &Message) -> Journey {
+    let is_call = matches!(&message.kind, Kind::Request { method, .. } if method == "tools/call");
+    let name = message.version.as_ref().filter(|_| is_call).and_then(|_| {
+        let bits = SystemEntropy.bits()?;
+        let name: String = bits.iter().map(|byte| format!("{byte:02x}")).collect();
+        HeaderValue::from_str(&name).ok()
+    });
+    name.map_or_else(Journey::default, Journey::named)
 }
 
 /// Carries messages until the client stops writing or reading.
@@ -149,7 +162,7 @@ impl Bridge {
             }
             Kind::Notification { cancels: Some(id), .. } => {
                 let id = id.clone();
-                self.cancel(&id, &message).await;
+                self.cancel(&id, message, &mut tasks.answers).await;
             }
             Kind::Notification { method, .. } => {
                 let is_initialized = method == "notifications/initialized" && message.version.is_none();
@@ -171,7 +184,7 @@ impl Bridge {
     async fn launch(self: &Arc<Self>, message: Message, id: Id, tasks: &mut JoinSet<()>) {
         let era = if message.version.is_some() { Era::Stateless } else { Era::Sessions };
         let bridge = Arc::clone(self);
-        let (key, journey) = (id.clone(), Arc::new(Journey::default()));
+        let (key, journey) = (id.clone(), Arc::new(journey_of(&message)));
         let refused = {
             // Held until it is written down, so that an exchange cannot end before it began.
             let mut in_flight = self.in_flight();
@@ -206,13 +219,16 @@ impl Bridge {
         }
     }
 
-    /// The client gave a request up. Where every request is for itself, hanging up is how the server learns of it.
-    async fn cancel(&self, id: &Id, message: &Message) {
+    /// The client gave a request up.
+    async fn cancel(self: &Arc<Self>, id: &Id, message: Message, deliveries: &mut JoinSet<()>) {
         let Some(flight) = self.in_flight().remove(id) else { return };
         match (flight.journey.give_up(), flight.era) {
-            // The server never heard of it and never will, or hears that nobody listens any more.
-            (Stage::Here, _) | (_, Era::Stateless) => flight.task.abort(),
-            (_, Era::Sessions) => self.deliver(message).await,
+            // The server never heard of it and never will.
+            (Stage::Here, _) => flight.task.abort(),
+            (_, Era::Stateless) => {
+                deliveries.spawn(Arc::clone(self).deliver_cancellation(message, flight));
+            }
+            (_, Era::Sessions) => self.deliver(&message).await,
         }
     }
 

@@ -151,18 +151,32 @@ fn an_id_that_is_waited_for_is_not_taken_a_second_time() {
 }
 
 #[test]
-fn giving_up_a_request_of_2026_07_28_closes_its_stream() {
+fn giving_up_a_call_of_2026_07_28_is_passed_on_under_its_name_and_closes_its_stream() {
     let hung_up = Arc::new(AtomicBool::new(false));
     let flag = Arc::clone(&hung_up);
-    let server = Server::that(move |_, _| Reply::Events(Vec::new(), End::Hold(Arc::clone(&flag))));
+    let server = Server::that(move |request, before| match () {
+        () if request.asks("tools/call") => Reply::Events(Vec::new(), End::Hold(Arc::clone(&flag))),
+        // The first one overtook the call, as far as this server knows.
+        () if before == 0 => Reply::Status(404),
+        () => Reply::Status(202),
+    });
     let mut client = Client::of(&server);
     client.send(&modern(1, "tools/call", json!({ "name": "x" })));
-    until("the request is there", || server.received("tools/call").len() == 1);
+    client.send(&modern(2, "tools/call", json!({ "name": "y" })));
+    until("the requests are there", || server.received("tools/call").len() == 2);
     client.send(
         &json!({ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": { "requestId": 1 } }),
     );
     until("the stream is closed", || hung_up.load(Ordering::SeqCst));
-    assert!(server.received("notifications/cancelled").is_empty());
+    let named = |method: &str| -> Vec<Option<String>> {
+        let requests = server.received(method);
+        requests.iter().map(|request| request.header("countersign-call").map(str::to_owned)).collect()
+    };
+    let calls = server.received("tools/call");
+    let given_up = calls.iter().find(|call| call.body["id"] == 1).unwrap().header("countersign-call");
+    assert!(given_up.is_some_and(|name| name.len() == 32), "{given_up:?}");
+    assert_eq!(named("notifications/cancelled"), vec![given_up.map(str::to_owned); 2]);
+    assert_ne!(named("tools/call")[0], named("tools/call")[1], "each call has a name of its own");
     client.hears_nothing();
 }
 

@@ -5,6 +5,7 @@ use std::fs;
 use std::io::{Read as _, Write as _};
 use std::net::TcpListener;
 use std::path::Path;
+use std::process::{Command, Stdio};
 use std::sync::{Arc, Mutex};
 
 use rustix::event::{PollFd, PollFlags, poll};
@@ -18,6 +19,8 @@ use crate::unix_user::UnixUser;
 in_every_era!(
     a_client_on_stdio_starts_the_server_and_asks_its_user,
     a_server_killed_under_a_client_on_stdio_is_found_again,
+    a_call_cancelled_on_stdio_is_withdrawn,
+    a_client_killed_while_its_call_is_open_on_stdio_leaves_its_question,
 );
 
 /// The home of a user of its own, because a bridge starts a server only for its user's own folder. The server goes with it.
@@ -49,6 +52,22 @@ impl Home {
 
     fn pending(&self) -> Vec<String> {
         server::pending(&self.url(), &server::token(self.path(), "admin"))
+    }
+
+    /// Some, once the server is there and so many questions wait.
+    fn is_ready_with(&self, questions: usize) -> Option<()> {
+        (server::try_process(self.path()).is_some() && self.pending().len() == questions).then_some(())
+    }
+
+    /// What became of an execution, and of its question.
+    fn ended(&self, execution: &str) -> (String, String) {
+        let (url, token) = (self.url(), server::token(self.path(), "admin"));
+        let result = server::asked("GET", &format!("{url}/api/executions/{execution}"), &token, None);
+        let asked = server::asked("GET", &format!("{url}/api/elicitation"), &token, None);
+        let asked =
+            asked["items"].as_array().into_iter().flatten().find(|item| item["executionId"] == execution);
+        let text = |value: &serde_json::Value| value.as_str().unwrap_or_default().to_owned();
+        (text(&result["status"]), asked.map(|item| text(&item["status"])).unwrap_or_default())
     }
 
     /// How many bridges run for this home: its environment is theirs, and `mcp` is their last word.
@@ -133,6 +152,76 @@ fn a_client_killed_on_stdio_takes_its_bridge_with_it_and_leaves_its_question() {
     next.answer(&question, &accept(&json!({ "decision": "approve" })));
     assert_eq!(next.result(call)["structuredContent"]["status"], "succeeded");
     assert_eq!(home.ledger().len(), 1);
+}
+
+fn a_call_cancelled_on_stdio_is_withdrawn(era: Era) {
+    let home = Home::new();
+    let mut client = Client::over_stdio(era, Elicitation::Absent, home.path(), &["--demo", "mcp"]);
+    let call = client.begin("bank__pay", &json!({ "to": "ann", "amount": 7 }));
+    until("the question is there", || home.is_ready_with(1));
+    let execution = home.pending().remove(0);
+    client.abort(call);
+    assert_eq!(client.outcome(call)["ok"], false);
+    until("the question is withdrawn", || home.is_ready_with(0));
+    let (status, question) = home.ended(&execution);
+    assert_eq!((status.as_str(), question.as_str()), ("cancelled", "cancelled"));
+    let said = client.call("echo__say", &json!({ "text": "still here" }));
+    assert_eq!(said["structuredContent"]["text"], "still here", "{said}");
+    assert!(home.ledger().is_empty());
+}
+
+fn a_client_killed_while_its_call_is_open_on_stdio_leaves_its_question(era: Era) {
+    let home = Home::new();
+    let mut client = Client::over_stdio(era, Elicitation::Absent, home.path(), &["--demo", "mcp"]);
+    client.begin("bank__pay", &json!({ "to": "ann", "amount": 7 }));
+    until("the question is there", || home.is_ready_with(1));
+    let execution = home.pending().remove(0);
+    client.kill();
+    until("the bridge ends", || (home.bridges() == 0).then_some(()));
+    assert_eq!(home.pending(), [execution.as_str()]);
+    let url = home.url();
+    server::approve(&url, &server::token(home.path(), "admin"), &execution);
+    until("it is paid", || (home.ledger().len() == 1).then_some(()));
+}
+
+/// The same without anybody's client: a line cancels, the end of the lines does not.
+#[test]
+fn a_line_that_cancels_a_call_of_2026_07_28_withdraws_it_and_the_end_of_the_lines_does_not() {
+    let home = Home::new();
+    let mut bridge = Command::new(server::PROGRAM)
+        .args(["--demo", "mcp"])
+        .env_clear()
+        .env("HOME", home.path())
+        .env("COUNTERSIGN_DATA_DIR", home.path().join("data"))
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
+    let mut input = bridge.stdin.take().unwrap();
+    let call = |id: u64| {
+        let meta = json!({
+            "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+            "io.modelcontextprotocol/clientCapabilities": {},
+        });
+        let arguments = json!({ "to": "ann", "amount": id });
+        let params = json!({ "name": "bank__pay", "arguments": arguments, "_meta": meta });
+        json!({ "jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params })
+    };
+    writeln!(input, "{}", call(1)).unwrap();
+    until("the first question is there", || home.is_ready_with(1));
+    let cancelled = home.pending().remove(0);
+    writeln!(input, "{}", call(2)).unwrap();
+    until("both questions are there", || home.is_ready_with(2));
+    let why = json!({ "requestId": 1, "reason": "changed my mind" });
+    writeln!(input, "{}", json!({ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": why }))
+        .unwrap();
+    until("one is withdrawn", || home.is_ready_with(1));
+    assert_eq!(home.ended(&cancelled), ("cancelled".to_owned(), "cancelled".to_owned()));
+    let left = home.pending();
+    assert_ne!(left, [cancelled.as_str()], "the other call is another");
+    drop(input);
+    bridge.wait().unwrap();
+    assert_eq!(home.pending(), left, "whoever merely leaves cancels nothing");
 }
 
 #[test]
