@@ -2,7 +2,8 @@
 //!
 //! Promise: a safe tool passes at once; a tool approved for the session passes without a pause; anything else waits for
 //! a person, durably: a program that was killed at the gate and asks again with the same arguments finds its question,
-//! or its answer, still there. What was let through is the program's own to run; the engine lets through once.
+//! or its answer, still there. What was let through is the program's own to run; the engine lets through once. It sees,
+//! resolves and is told of the questions of its own session; any other id is unknown to it.
 
 use std::sync::Arc;
 
@@ -100,7 +101,10 @@ impl ElicitationEngine {
     /// Decides the pending elicitation of this id, its own or its execution's. True if it was found and this is now its
     /// decision.
     pub async fn resolve(&self, id: &str, approved: bool, data: Option<Value>) -> bool {
-        let Some(target) = target(id) else { return false };
+        let Some(target) = self.own_target(id).await else {
+            tracing::warn!(id, "nothing of this id was asked in the engine's session");
+            return false;
+        };
         let answer =
             if approved { Answer::Approve { covers: Some(Coverage::Call), data } } else { Answer::Deny };
         let by = self.decider.clone();
@@ -115,20 +119,21 @@ impl ElicitationEngine {
         }
     }
 
-    /// One pending elicitation, by its own id or its execution's.
+    /// One pending elicitation of the session, by its own id or its execution's.
     pub async fn get_pending(&self, id: &str) -> Option<Pending> {
         let all = self.all_pending().await;
         all.into_iter().find(|p| p.elicitation.id.to_string() == id || p.execution.to_string() == id)
     }
 
-    /// All pending elicitations, oldest first.
+    /// All pending elicitations of the session, oldest first.
     pub async fn all_pending(&self) -> Vec<Pending> {
         let mut found = Vec::new();
         let mut page = Page::first(1_000);
         let filter = ElicitationFilter { open_only: true, ..ElicitationFilter::default() };
         loop {
             let Ok(rows) = self.kernel.store.elicitations(filter.clone(), page).await else { return found };
-            found.extend(rows.items.into_iter().map(|row| Pending {
+            let own = rows.items.into_iter().filter(|row| row.session == self.session);
+            found.extend(own.map(|row| Pending {
                 execution: row.execution,
                 asked_at: row.asked_at,
                 elicitation: row.elicitation,
@@ -140,10 +145,9 @@ impl ElicitationEngine {
         }
     }
 
-    /// Whether anything is pending.
+    /// Whether anything is pending in the session.
     pub async fn has_pending(&self) -> bool {
-        let filter = ElicitationFilter { open_only: true, ..ElicitationFilter::default() };
-        self.kernel.store.elicitations(filter, Page::first(1)).await.is_ok_and(|rows| !rows.items.is_empty())
+        !self.all_pending().await.is_empty()
     }
 
     /// Lets future calls of this path through without a pause, in this session.
@@ -169,10 +173,30 @@ impl ElicitationEngine {
         self.kernel.clear_grants(&self.decider, &self.session).await
     }
 
-    /// Calls back whenever something starts to wait for a person.
+    /// Calls back whenever something of the session starts to wait for a person.
     pub fn on_pause(&self, callback: impl Fn(&Pending) + Send + Sync + 'static) {
         let mut callbacks = self.kernel.on_pause.write().unwrap_or_else(std::sync::PoisonError::into_inner);
-        callbacks.push(Arc::new(callback));
+        let own = self.session.clone();
+        callbacks.push(Arc::new(move |session: &SessionId, pending: &Pending| {
+            if *session == own {
+                callback(pending);
+            }
+        }));
+    }
+
+    /// What an id names, where that was asked in this session.
+    async fn own_target(&self, id: &str) -> Option<Target> {
+        let target = target(id)?;
+        let session = match target {
+            Target::Elicitation(id) => self.kernel.store.elicitation(id).await.ok()??.session,
+            Target::Execution(id) => {
+                let (live, state) = self.kernel.find(id).await.ok()??;
+                let session = state.execution.session().clone();
+                self.kernel.release(&live, state);
+                session
+            }
+        };
+        (session == self.session).then_some(target)
     }
 
     fn verdict(&self, tool: &CatalogTool, args: &Value) -> Verdict {

@@ -117,7 +117,7 @@ impl GatewayBuilder {
     /// Calls back whenever something starts to wait for a person.
     #[must_use]
     pub fn on_pause(mut self, callback: impl Fn(&Pending) + Send + Sync + 'static) -> Self {
-        self.on_pause.push(Arc::new(callback));
+        self.on_pause.push(Arc::new(move |_: &SessionId, pending: &Pending| callback(pending)));
         self
     }
 

@@ -253,6 +253,11 @@ impl HandlerHost {
         progress.asks - 1
     }
 
+    /// The number that the next question would have.
+    pub(crate) fn ordinal(&self) -> u32 {
+        self.progress.lock().unwrap_or_else(PoisonError::into_inner).asks
+    }
+
     /// The last question could not be asked.
     pub(crate) fn give_back_ordinal(&self) {
         self.progress.lock().unwrap_or_else(PoisonError::into_inner).asks -= 1;

@@ -120,7 +120,9 @@ impl Kernel {
                 Pending { execution: id, asked_at: asked.at, elicitation: asked.elicitation.clone() };
             let callbacks = self.on_pause.read().unwrap_or_else(PoisonError::into_inner).clone();
             for callback in callbacks {
-                if std::panic::catch_unwind(AssertUnwindSafe(|| callback(&pending))).is_err() {
+                if std::panic::catch_unwind(AssertUnwindSafe(|| callback(execution.session(), &pending)))
+                    .is_err()
+                {
                     tracing::error!(execution = %id, "an on_pause callback panicked");
                 }
             }

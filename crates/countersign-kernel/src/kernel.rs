@@ -25,7 +25,7 @@ use crate::script::Places;
 use crate::sessions::SessionCache;
 use crate::settings::Settings;
 
-pub(crate) type OnPause = Arc<dyn Fn(&Pending) + Send + Sync>;
+pub(crate) type OnPause = Arc<dyn Fn(&countersign_sdk::SessionId, &Pending) + Send + Sync>;
 
 /// Whether anything new is let in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

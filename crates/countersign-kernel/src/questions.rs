@@ -1,12 +1,18 @@
 //! Questions from inside a handler: asked once, answered once, and answered from the journal when the handler is
 //! entered again.
+//!
+//! Promise: nobody is asked twice about the same call. A handler's question whether its own tool may run with the call's own
+//! arguments is answered by the gate's decision on this call. That follows from the journal alone and takes no number, so a
+//! replay comes to the same. A remembered approval that let a destructive tool start stands for the decision: the gate's is
+//! the only question such a tool has by nature, and whoever remembered it was shown that it covers any arguments. Every
+//! other question of a handler is remembered, and answered from memory, only where the handler says so.
 
 use countersign_core::bounds;
 use countersign_core::canonical::Canonical;
 use countersign_core::digest::Digest;
 use countersign_core::elicitation::{Decider, Decision, Elicitation, Origin};
 use countersign_core::event::{EventBody, StartedBy};
-use countersign_core::execution::{AskedState, Call};
+use countersign_core::execution::{AskedState, Call, Execution, Run};
 use countersign_core::ids::{ElicitationId, GrantId};
 use countersign_sdk::{
     AskKind, AskReply, AskRequest, FormSchema, Outcome, Remember, ToolError, ToolErrorCode, ToolPath,
@@ -31,11 +37,14 @@ impl HandlerHost {
         let request = self.checked(request)?;
         let state = self.lock_patiently().await.map_err(unavailable)?;
         let call = state.execution.call(self.call).ok_or_else(gone)?;
-        if self.already_approved(call, &request) {
+        // What cannot be shown is refused before it takes a number.
+        let args = self.shown_args(call, &request)?;
+        if is_about_the_call(call, &request, &args)
+            && gate_said_yes(&state.execution, call)
+            && !self.was_asked(&state, call, &request, &args)
+        {
             return Ok(self.reply(Outcome::Approved, None));
         }
-        // What cannot be shown is refused before it takes a number.
-        self.shown_args(call, &request)?;
         drop(state);
         let mut backoff = Backoff::new(&self.kernel);
         let (mut state, id) = self.asked(&request, &mut backoff).await?;
@@ -110,13 +119,12 @@ impl HandlerHost {
         Ok(request)
     }
 
-    /// A question about the running tool's own path, in a call that a person or a grant already let start, is answered
-    /// by that: nobody is asked twice.
-    fn already_approved(&self, call: &Call, request: &AskRequest) -> bool {
-        let own = request.kind == AskKind::Approval
-            && request.tool_path.as_ref().is_none_or(|path| *path == call.path);
-        let let_start = call.run().is_some_and(|run| !matches!(run.by, StartedBy::Policy { .. }));
-        own && let_start
+    /// Whether the journal has this very question next: an older build asked it although the gate had. Its answer is used
+    /// like any other.
+    fn was_asked(&self, state: &State, call: &Call, request: &AskRequest, args: &Canonical) -> bool {
+        let next = call.run().and_then(|run| run.asks.get(self.ordinal() as usize));
+        let asked = next.and_then(|id| state.execution.find(*id));
+        asked.is_some_and(|asked| asked.elicitation.digest == question_digest(call, request, args.as_str()))
     }
 
     async fn ask_anew(&self, mut state: Guard, call: &Call, request: &AskRequest, ordinal: u32) -> Asking {
@@ -236,7 +244,7 @@ impl HandlerHost {
             call: self.call,
             origin: Origin::Handler { ordinal },
             because: format!("{} asks while it runs", call.path),
-            remember: self.remember(&request.kind, &tool, &call.path),
+            remember: remember(request, &tool, &call.path),
             kind: request.kind.clone(),
             tool,
             message: request.message.clone(),
@@ -245,15 +253,6 @@ impl HandlerHost {
             expires_at: kernel.now().after(kernel.settings.expires),
             line: call.line,
         })
-    }
-
-    /// Only approvals of the running tool itself can be remembered. A form or a bare confirmation is about this moment,
-    /// and a tool must not collect a lasting yes for another one under words of its own.
-    fn remember(&self, kind: &AskKind, tool: &ToolPath, own: &ToolPath) -> Remember {
-        match kind {
-            AskKind::Approval if tool == own => self.kernel.remember_for(tool, None),
-            AskKind::Approval | AskKind::Form { .. } => Remember::Call,
-        }
     }
 
     fn shown_args(&self, call: &Call, request: &AskRequest) -> Result<Canonical, ToolError> {
@@ -318,6 +317,37 @@ impl HandlerHost {
 
     fn reply(&self, outcome: Outcome, data: Option<serde_json::Value>) -> AskReply {
         AskReply { execution_id: self.live.id.to_string(), outcome, data }
+    }
+}
+
+/// Whether a question is the gate's own over again: may this tool run with the arguments of this call? A bare confirmation
+/// has no arguments of its own, so it is about the call's.
+fn is_about_the_call(call: &Call, request: &AskRequest, args: &Canonical) -> bool {
+    let yes_or_no = match &request.kind {
+        AskKind::Approval => true,
+        AskKind::Form { schema } => *schema == FormSchema::confirm(),
+    };
+    yes_or_no && request.tool_path.as_ref().is_none_or(|path| *path == call.path) && *args == call.args
+}
+
+/// Whether the gate's question about this call was answered with yes, or a remembered yes to a destructive tool let it start.
+fn gate_said_yes(execution: &Execution, call: &Call) -> bool {
+    let by_grant = |run: &Run| matches!(run.by, StartedBy::Grant { .. });
+    if call.effects.destructive && call.run().is_some_and(by_grant) {
+        return true;
+    }
+    execution.asked().iter().any(|asked| {
+        let of_gate = asked.elicitation.call == call.no && asked.elicitation.origin == Origin::Gate;
+        of_gate && matches!(&asked.state, AskedState::Used(decision) if decision.outcome == Outcome::Approved)
+    })
+}
+
+/// Only approvals of the running tool itself can be remembered, and only where the handler says so. A form or a bare
+/// confirmation is about this moment, and a tool must not collect a lasting yes for another one under words of its own.
+fn remember(request: &AskRequest, tool: &ToolPath, own: &ToolPath) -> Remember {
+    match request.kind {
+        AskKind::Approval if tool == own => request.remember,
+        AskKind::Approval | AskKind::Form { .. } => Remember::Call,
     }
 }
 

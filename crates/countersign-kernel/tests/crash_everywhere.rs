@@ -1,5 +1,6 @@
 //! R1 to R9 hold after a crash at every journal append and every effect, also when recovery crashes.
 
+use countersign_core::elicitation::Origin;
 use countersign_kernel::Answer;
 use countersign_kernel::ports::ElicitationRow;
 use countersign_testkit::crash::{Report, Scenario, everywhere};
@@ -60,6 +61,34 @@ fn an_approval_asked_by_a_handler_lets_it_past_at_most_once() {
     let amount = json!({ "amount": 20_000 });
     let report = checked(&Scenario {
         calls: vec![("lab.transfer", amount)],
+        person: always_yes,
+        effects: 1,
+        ..Scenario::default()
+    });
+    assert!(report.doubts > 0);
+}
+
+#[test]
+fn a_question_that_the_gate_has_asked_is_not_asked_again_whatever_crashes() {
+    let from_gate: fn(&ElicitationRow) -> Option<Answer> = |row| {
+        assert_eq!(row.elicitation.origin, Origin::Gate, "it is asked once, and by the gate");
+        Some(yes())
+    };
+    for about in ["nothing", "call", "same"] {
+        let report = checked(&Scenario {
+            calls: vec![("lab.sure", json!({ "what": "x", "about": about }))],
+            person: from_gate,
+            effects: 1,
+            ..Scenario::default()
+        });
+        assert!(report.doubts > 0);
+    }
+}
+
+#[test]
+fn a_question_about_something_else_than_the_gate_asked_is_asked_and_answered_once() {
+    let report = checked(&Scenario {
+        calls: vec![("lab.sure", json!({ "what": "x", "about": "other" }))],
         person: always_yes,
         effects: 1,
         ..Scenario::default()

@@ -8,7 +8,10 @@ use std::time::Duration;
 
 use countersign_core::elicitation::Origin;
 use countersign_core::execution::Status;
-use countersign_kernel::{Answer, CallRequest, Coverage, DecideError, ExecutionResult, Gateway, Target};
+use countersign_core::policy::PathPattern;
+use countersign_kernel::{
+    Answer, CallRequest, Coverage, DecideError, ExecutionResult, Gateway, NewGrant, Patience, Target,
+};
 use countersign_sdk::{AskKind, Outcome, SessionId};
 use countersign_testkit::lab::{self, Keyring};
 use countersign_testkit::world::{InTests, World, agent, ann, bob, request, says, yes};
@@ -215,14 +218,114 @@ async fn once_approved_in_a_session_the_same_tool_does_not_ask_again() {
     assert_eq!(world.ledger.effects().len(), 2);
 }
 
+/// Whether a destructive tool asks once more from inside, after the gate's question was answered with yes.
+async fn asks_again(gateway: &Gateway, about: &str) -> bool {
+    let waiting = gateway.ask("lab.sure", json!({ "what": "x", "about": about })).await.unwrap();
+    assert_eq!(waiting.paused().unwrap().elicitation.origin, Origin::Gate);
+    let this_once = Answer::Approve { remember: Some(Remember::Call), data: None };
+    gateway.ann_says(&waiting, this_once).await.unwrap();
+    let then = gateway.wait(waiting.execution, Patience::UntilPaused).await.unwrap().unwrap();
+    assert_eq!(then.success(), then.paused().is_none(), "{then:?}");
+    then.paused().is_some()
+}
+
 #[tokio::test(start_paused = true)]
-async fn a_handlers_own_question_is_remembered_for_the_session_too() {
+async fn a_question_about_the_arguments_that_the_gate_asked_about_is_answered_by_that_decision() {
     let world = World::new(1);
     let gateway = world.start().await;
-    assert!(gateway.approved("lab.transfer", json!({ "amount": 20_000 })).await.success());
+    for (about, again) in
+        [("nothing", false), ("call", false), ("same", false), ("other", true), ("elsewhere", true)]
+    {
+        assert_eq!(asks_again(&gateway, about).await, again, "{about}");
+    }
+    assert_eq!(world.ledger.effects().len(), 3, "nothing happened where a question is open");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_no_at_the_gate_is_the_end_and_a_no_to_another_question_too() {
+    let world = World::new(1);
+    let gateway = world.start().await;
+    let waiting = gateway.ask("lab.sure", json!({ "what": "x", "about": "nothing" })).await.unwrap();
+    gateway.ann_says(&waiting, Answer::Deny).await.unwrap();
+    assert_eq!(gateway.end_of(&waiting).await.error.unwrap().code, "denied");
+    assert!(asks_again(&gateway, "other").await);
+    let open = gateway.open().await;
+    gateway.decide(says(ann(), Target::Elicitation(open[0].elicitation.id), Answer::Deny)).await.unwrap();
+    let end = gateway.wait(open[0].execution, Patience::Unlimited).await.unwrap().unwrap();
+    assert_eq!(end.value, Some(json!({ "done": false })));
+    assert_eq!(world.ledger.effects(), []);
+}
+
+#[tokio::test(start_paused = true)]
+async fn where_policy_let_a_destructive_tool_start_its_handlers_confirmation_is_asked() {
+    let world = World::new(1).under("[[rule]]\nmatch = \"lab.sure\"\neffect = \"allow\"\n");
+    let gateway = world.start().await;
+    let waiting = gateway.ask("lab.sure", json!({ "what": "x", "about": "nothing" })).await.unwrap();
+    assert!(matches!(waiting.paused().unwrap().elicitation.origin, Origin::Handler { .. }));
+    assert_eq!(world.ledger.effects(), []);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_remembered_yes_to_a_destructive_tool_answers_its_handler_as_the_gates_decision_would() {
+    let world = World::new(1);
+    let gateway = with_github(&world).await;
+    let issue = |title: &str| json!({ "owner": "o", "repo": "r", "title": title });
+    let for_the_session = Answer::Approve { remember: Some(Remember::Session), data: None };
+    let waiting = gateway.ask("github.issues.create", issue("first")).await.unwrap();
+    gateway.ann_says(&waiting, for_the_session).await.unwrap();
+    assert!(gateway.end_of(&waiting).await.success());
+    let second = gateway.ask("github.issues.create", issue("second")).await.unwrap();
+    assert!(second.success(), "the user only confirms once per session per tool: {second:?}");
+    assert_eq!(world.ledger.effects().len(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_remembered_yes_to_a_rule_does_not_answer_what_a_tool_asks_that_is_not_destructive() {
+    let world =
+        World::new(1).under("[[rule]]\nmatch = \"lab.transfer\"\neffect = \"ask\"\nremember = \"session\"\n");
+    let gateway = world.start().await;
+    let waiting = gateway.ask("lab.transfer", json!({ "amount": 20_000 })).await.unwrap();
+    gateway.ann_says(&waiting, yes()).await.unwrap();
+    assert!(gateway.end_of(&waiting).await.success(), "a person saw these arguments");
     let second = gateway.ask("lab.transfer", json!({ "amount": 30_000 })).await.unwrap();
+    let asked = &second.paused().expect("nobody saw these").elicitation;
+    assert!(matches!(asked.origin, Origin::Handler { .. }), "{asked:?}");
+    assert_eq!(world.ledger.effects().len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_handlers_own_question_is_not_remembered_whatever_tool_and_configuration_say() {
+    let world = World::new(1).set(|settings| settings.remember = Remember::Session);
+    let gateway = world.start().await;
+    let waiting = gateway.ask("lab.transfer", json!({ "amount": 20_000 })).await.unwrap();
+    assert_eq!(waiting.paused().unwrap().elicitation.remember, Remember::Call);
+    let for_the_session = Answer::Approve { remember: Some(Remember::Session), data: None };
+    let refused = gateway.ann_says(&waiting, for_the_session).await.unwrap_err();
+    assert!(matches!(refused, DecideError::RememberNotAllowed), "{refused}");
+    gateway.ann_says(&waiting, yes()).await.unwrap();
+    assert!(gateway.end_of(&waiting).await.success());
+    let second = gateway.ask("lab.transfer", json!({ "amount": 30_000 })).await.unwrap();
+    assert!(second.paused().is_some(), "a yes to 20,000 is none to 30,000: {second:?}");
+    let path = PathPattern::parse("lab.transfer").unwrap();
+    gateway.give_grant(&ann(), &countersign_testkit::world::session(), &path, None, None).await.unwrap();
+    let third = gateway.ask("lab.transfer", json!({ "amount": 40_000 })).await.unwrap();
+    assert!(third.paused().is_some(), "nor does a remembered approval answer it: {third:?}");
+    assert_eq!(world.ledger.effects().len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_handlers_own_question_is_remembered_where_the_handler_says_so() {
+    let world = World::new(1).set(|settings| settings.remember = Remember::Call);
+    let gateway = world.start().await;
+    let args = json!({ "style": "method", "remember": "session" });
+    let first = gateway.approved("lab.elicit", args.clone()).await;
+    assert!(first.success(), "{first:?}");
+    let second = gateway.ask("lab.elicit", args).await.unwrap();
     assert!(second.success(), "{second:?}");
     assert_eq!(world.ledger.effects().len(), 2);
+    let elsewhere = json!({ "style": "method", "remember": "session", "tool_path": "lab.put" });
+    let asked = gateway.ask("lab.elicit", elsewhere).await.unwrap();
+    assert_eq!(asked.paused().unwrap().elicitation.remember, Remember::Call, "only for its own tool");
 }
 
 #[tokio::test(start_paused = true)]

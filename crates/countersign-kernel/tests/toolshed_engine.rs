@@ -403,3 +403,67 @@ async fn a_rule_that_denies_is_not_passed_even_with_a_session_approval() {
     let passed = engine.gate(&tool(&gateway, "lab.destroy"), &other).await.unwrap();
     assert_eq!(passed, Passage::Remembered);
 }
+
+/// A question of another session, and the engine of that session.
+async fn a_strangers_question(
+    gateway: &Gateway,
+) -> (ElicitationEngine, JoinHandle<Result<Passage, GateError>>) {
+    let other = SessionId::parse("ses_other").unwrap();
+    gateway.open_session(&agent(), "test", Some(other.clone())).await.unwrap();
+    let stranger = gateway.engine(other, agent(), ann());
+    let at_gate = come(gateway, &stranger, "lab.destroy", note());
+    the_pending(&stranger).await;
+    (stranger, at_gate)
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_engine_sees_the_questions_of_its_own_session_only() {
+    let gateway = World::new(1).start().await;
+    let (stranger, _waits) = a_strangers_question(&gateway).await;
+    let theirs = the_pending(&stranger).await;
+    let engine = engine(&gateway);
+    assert!(!engine.has_pending().await);
+    assert_eq!(engine.all_pending().await, []);
+    for id in [theirs.elicitation.id.to_string(), theirs.execution.to_string()] {
+        assert_eq!(engine.get_pending(&id).await, None, "{id}");
+    }
+    let _at_gate = come(&gateway, &engine, "lab.put", note());
+    let own = the_pending(&engine).await;
+    assert_eq!(own.elicitation.tool.as_str(), "lab.put");
+    assert_eq!(stranger.all_pending().await, [theirs], "nor the other way round");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_engine_resolves_the_questions_of_its_own_session_only() {
+    let gateway = World::new(1).start().await;
+    let (stranger, at_gate) = a_strangers_question(&gateway).await;
+    let theirs = the_pending(&stranger).await;
+    let engine = engine(&gateway);
+    for id in [theirs.elicitation.id.to_string(), theirs.execution.to_string()] {
+        assert!(!engine.resolve(&id, true, None).await, "{id} is unknown to it");
+        assert!(!engine.resolve(&id, false, None).await, "{id} is unknown to it");
+    }
+    assert_eq!(stranger.all_pending().await, std::slice::from_ref(&theirs), "it still waits");
+    assert!(!at_gate.is_finished());
+    assert!(stranger.resolve(&theirs.elicitation.id.to_string(), true, None).await);
+    assert!(matches!(at_gate.await.unwrap().unwrap(), Passage::Approved { .. }));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_an_engine_remembers_and_forgets_and_is_told_is_of_its_own_session() {
+    let gateway = World::new(1).start().await;
+    let engine = engine(&gateway);
+    let paused = Arc::new(Mutex::new(Vec::new()));
+    let told = Arc::clone(&paused);
+    engine.on_pause(move |pending| told.lock().unwrap().push(pending.elicitation.tool.to_string()));
+    let (stranger, _waits) = a_strangers_question(&gateway).await;
+    assert_eq!(*paused.lock().unwrap(), Vec::<String>::new(), "others' questions are not told");
+    let _at_gate = come(&gateway, &engine, "lab.put", note());
+    the_pending(&engine).await;
+    assert_eq!(*paused.lock().unwrap(), ["lab.put"]);
+    engine.add_session_approval("lab.destroy").await.unwrap();
+    assert!(engine.is_session_approved("lab.destroy").await);
+    assert!(!stranger.is_session_approved("lab.destroy").await);
+    stranger.clear_session_approvals().await.unwrap();
+    assert!(engine.is_session_approved("lab.destroy").await);
+}

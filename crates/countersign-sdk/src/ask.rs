@@ -10,7 +10,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::{Ctx, FormSchema, ToolError, ToolErrorCode, ToolPath};
+use crate::{Ctx, FormSchema, Remember, ToolError, ToolErrorCode, ToolPath};
 
 /// Something a handler can ask a person.
 pub trait Question: Send {
@@ -35,12 +35,13 @@ pub struct Approval {
     message: String,
     tool_path: Option<String>,
     args: Option<Value>,
+    remember: Remember,
 }
 
 impl Approval {
     /// A question such as `Create issue "x" in o/r?`.
     pub fn new(message: impl Into<String>) -> Self {
-        Self { message: message.into(), tool_path: None, args: None }
+        Self { message: message.into(), tool_path: None, args: None, remember: Remember::Call }
     }
 
     /// The tool being approved; the running tool's own path where nothing is said.
@@ -54,6 +55,15 @@ impl Approval {
     #[must_use]
     pub fn args(mut self, args: Value) -> Self {
         self.args = Some(args);
+        self
+    }
+
+    /// How long a yes counts: for this one question, unless this says `Session`. Then a yes may be remembered for the
+    /// tool and the session, and a remembered one answers this question, whatever the arguments. What the tool and the
+    /// configuration say of remembering is about the gate's questions, not about this one.
+    #[must_use]
+    pub fn remember(mut self, remember: Remember) -> Self {
+        self.remember = remember;
         self
     }
 }
@@ -70,6 +80,7 @@ impl Question for Approval {
             tool_path,
             args: self.args.clone(),
             kind: AskKind::Approval,
+            remember: self.remember,
         })
     }
 
@@ -131,6 +142,7 @@ impl<T: DeserializeOwned> Question for Form<T> {
             tool_path: None,
             args: None,
             kind: AskKind::Form { schema },
+            remember: Remember::Call,
         })
     }
 
@@ -155,7 +167,8 @@ impl Question for Confirm {
 
     fn request(&self) -> Result<AskRequest, ToolError> {
         let kind = AskKind::Form { schema: FormSchema::confirm() };
-        Ok(AskRequest { message: self.0.clone(), tool_path: None, args: None, kind })
+        let (message, remember) = (self.0.clone(), Remember::Call);
+        Ok(AskRequest { message, tool_path: None, args: None, kind, remember })
     }
 
     fn answer(self, reply: AskReply) -> Result<bool, ToolError> {
@@ -174,6 +187,8 @@ pub struct AskRequest {
     pub args: Option<Value>,
     /// Yes or no, or fields.
     pub kind: AskKind,
+    /// How long a yes counts.
+    pub remember: Remember,
 }
 
 /// What kind of answer is wanted.

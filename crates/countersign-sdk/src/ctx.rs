@@ -94,7 +94,8 @@ impl Ctx {
         question.answer(reply)
     }
 
-    /// Asks yes or no. True only on an explicit yes: decline, cancel, expiry and nobody reachable are all false.
+    /// Asks yes or no. True only on an explicit yes: decline, cancel, expiry and nobody reachable are all false. Where the
+    /// gate has asked a person about this very call, that decision is the answer: nobody is asked twice.
     pub async fn confirm(&self, question: impl Into<String>) -> Result<bool, ToolError> {
         match self.elicit(Confirm(question.into())).await {
             Err(e) if *e.code() == ToolErrorCode::ElicitationNotAvailable => Ok(false),

@@ -62,6 +62,34 @@ pub struct Asking {
     pub tool_path: Option<String>,
     /// What is shown, where it is not the call's own arguments.
     pub args: Option<Value>,
+    /// How long a yes counts, where the handler says so.
+    #[schemars(with = "Option<String>")]
+    pub remember: Option<Remember>,
+}
+
+/// What is to be destroyed, and how its handler asks about it once more.
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+pub struct Sure {
+    /// The thing.
+    pub what: String,
+    /// What the handler asks about.
+    pub about: About,
+}
+
+/// What a handler asks about.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum About {
+    /// Nothing in particular: `ctx.confirm`.
+    Nothing,
+    /// The call, without its arguments.
+    Call,
+    /// The call's own arguments, named.
+    Same,
+    /// Other arguments.
+    Other,
+    /// Another tool.
+    Elsewhere,
 }
 
 /// The two ways to ask.
@@ -106,6 +134,7 @@ pub fn plugin(ledger: &Ledger) -> Plugin {
         .tool(form())
         .tool(confirm(ledger))
         .tool(asking(ledger))
+        .tool(sure(ledger))
         .tool(steps(ledger))
         .tool(two_questions(ledger))
         .tool(failing())
@@ -217,6 +246,9 @@ fn asking(ledger: &Ledger) -> Tool {
                 if let Some(args) = input.args {
                     question = question.args(args);
                 }
+                if let Some(remember) = input.remember {
+                    question = question.remember(remember);
+                }
                 let answer: ElicitationResponse = match input.style {
                     Style::Method => ctx.elicit(question).await?,
                     Style::Function => elicit(&ctx, question).await?,
@@ -225,6 +257,31 @@ fn asking(ledger: &Ledger) -> Tool {
                     happen(&ctx, &ledger, "asked").await;
                 }
                 Ok::<_, ToolError>(serde_json::to_value(answer)?)
+            }
+        })
+}
+
+fn sure(ledger: &Ledger) -> Tool {
+    let ledger = ledger.clone();
+    Tool::new("lab.sure")
+        .name("Sure")
+        .describe("Destroys something, and asks by itself although the gate does.")
+        .destructive(|i: &Sure| format!("Destroy \"{}\"?", i.what))
+        .handler(move |ctx: Ctx, input: Approved<Sure>| {
+            let ledger = ledger.clone();
+            async move {
+                let question = Approval::new("Sure?");
+                let sure = match input.about {
+                    About::Nothing => ctx.confirm("Sure?").await?,
+                    About::Call => ctx.elicit(question).await?.approved,
+                    About::Same => ctx.elicit(question.args(json!(*input))).await?.approved,
+                    About::Other => ctx.elicit(question.args(json!({ "what": "all" }))).await?.approved,
+                    About::Elsewhere => ctx.elicit(question.tool_path("lab.put")).await?.approved,
+                };
+                if sure {
+                    happen(&ctx, &ledger, &input.what).await;
+                }
+                Ok::<_, ToolError>(Done { done: sure })
             }
         })
 }
@@ -245,8 +302,9 @@ fn steps(ledger: &Ledger) -> Tool {
                         Ok(1)
                     })
                     .await?;
-                let go_on = ctx.confirm("Go on to the second step?").await?;
-                if !go_on {
+                // It is about something else than the call that the gate asked about.
+                let go_on = Approval::new("Go on to the second step?").args(json!({ "step": 2 }));
+                if !ctx.elicit(go_on).await?.approved {
                     return Ok(Done { done: false });
                 }
                 let second: u64 = ctx

@@ -25,7 +25,6 @@ use super::schemas;
 /// The most tools in one part of the list.
 const PAGE: usize = 500;
 /// The most bytes of tools in one part of the list; a tool's schemas are bounded, so that one always fits.
-const PAGE_BYTES: usize = 4 * 1024 * 1024;
 /// How long a client may go by a list it has: the catalog is fixed while a process lives, and a change is announced.
 const LIST_FRESH_MS: u64 = 60_000;
 
