@@ -86,4 +86,5 @@ fn the_demo_bank_asks_only_for_large_transfers(shell: &Shell) {
     assert_eq!(ledger["value"]["transfers"].as_array().unwrap().len(), 1);
     let done = shell.json(&["--demo", "approve", &execution]);
     assert_eq!(done["value"], json!({ "id": 2, "to": "bob", "amount": 10000.01, "executionId": execution }));
+    shell.paused("bank.transfer", r#"{"to":"bob","amount":30000}"#);
 }
