@@ -188,8 +188,10 @@ impl ElicitationEngine {
     async fn own_target(&self, id: &str) -> Option<Target> {
         let target = target(id)?;
         let session = match target {
-            Target::Elicitation(id) => self.kernel.store.elicitation(id).await.ok()??.session,
-            Target::Execution(id) => {
+            Target::Elicitation(id) | Target::Shown(id, _) => {
+                self.kernel.store.elicitation(id).await.ok()??.session
+            }
+            Target::Execution(id) | Target::ShownBy(id, _) => {
                 let (live, state) = self.kernel.find(id).await.ok()??;
                 let session = state.execution.session().clone();
                 self.kernel.release(&live, state);

@@ -28,8 +28,8 @@ use crate::hooks::{Hooks, PostHook, PreHook};
 use crate::kernel::{Doors, Kernel, OnPause};
 use crate::ports::{
     Clock, Credentials, ElicitationFilter, ElicitationRow, Entropy, EnvCredentials, ExecutionFilter,
-    ExecutionRow, JournalPart, Listing, LoginRow, Page, ScriptHost, SessionRow, SessionSummary, Standing, Store,
-    SystemClock, SystemEntropy, TokenRow, UserRow,
+    ExecutionRow, JournalPart, Listing, LoginRow, Page, ScriptHost, SessionRow, SessionSummary, Standing,
+    Store, SystemClock, SystemEntropy, TokenRow, UserRow,
 };
 use crate::result::{ExecutionResult, Pending};
 use crate::script::{Places, RunRequest};

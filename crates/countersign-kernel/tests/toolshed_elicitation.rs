@@ -12,7 +12,7 @@ use countersign_core::policy::PathPattern;
 use countersign_kernel::{
     Answer, CallRequest, Coverage, DecideError, ExecutionResult, Gateway, NewGrant, Patience, Target,
 };
-use countersign_sdk::{AskKind, Outcome, SessionId};
+use countersign_sdk::{AskKind, Outcome, Remember, SessionId};
 use countersign_testkit::lab::{self, Keyring};
 use countersign_testkit::world::{InTests, World, agent, ann, bob, request, says, yes};
 use serde_json::{Value, json};
@@ -222,7 +222,7 @@ async fn once_approved_in_a_session_the_same_tool_does_not_ask_again() {
 async fn asks_again(gateway: &Gateway, about: &str) -> bool {
     let waiting = gateway.ask("lab.sure", json!({ "what": "x", "about": about })).await.unwrap();
     assert_eq!(waiting.paused().unwrap().elicitation.origin, Origin::Gate);
-    let this_once = Answer::Approve { remember: Some(Remember::Call), data: None };
+    let this_once = Answer::Approve { covers: Some(Coverage::Call), data: None };
     gateway.ann_says(&waiting, this_once).await.unwrap();
     let then = gateway.wait(waiting.execution, Patience::UntilPaused).await.unwrap().unwrap();
     assert_eq!(then.success(), then.paused().is_none(), "{then:?}");
@@ -270,7 +270,7 @@ async fn a_remembered_yes_to_a_destructive_tool_answers_its_handler_as_the_gates
     let world = World::new(1);
     let gateway = with_github(&world).await;
     let issue = |title: &str| json!({ "owner": "o", "repo": "r", "title": title });
-    let for_the_session = Answer::Approve { remember: Some(Remember::Session), data: None };
+    let for_the_session = Answer::Approve { covers: Some(Coverage::SESSION), data: None };
     let waiting = gateway.ask("github.issues.create", issue("first")).await.unwrap();
     gateway.ann_says(&waiting, for_the_session).await.unwrap();
     assert!(gateway.end_of(&waiting).await.success());
@@ -299,7 +299,7 @@ async fn a_handlers_own_question_is_not_remembered_whatever_tool_and_configurati
     let gateway = world.start().await;
     let waiting = gateway.ask("lab.transfer", json!({ "amount": 20_000 })).await.unwrap();
     assert_eq!(waiting.paused().unwrap().elicitation.remember, Remember::Call);
-    let for_the_session = Answer::Approve { remember: Some(Remember::Session), data: None };
+    let for_the_session = Answer::Approve { covers: Some(Coverage::SESSION), data: None };
     let refused = gateway.ann_says(&waiting, for_the_session).await.unwrap_err();
     assert!(matches!(refused, DecideError::RememberNotAllowed), "{refused}");
     gateway.ann_says(&waiting, yes()).await.unwrap();
@@ -307,7 +307,8 @@ async fn a_handlers_own_question_is_not_remembered_whatever_tool_and_configurati
     let second = gateway.ask("lab.transfer", json!({ "amount": 30_000 })).await.unwrap();
     assert!(second.paused().is_some(), "a yes to 20,000 is none to 30,000: {second:?}");
     let path = PathPattern::parse("lab.transfer").unwrap();
-    gateway.give_grant(&ann(), &countersign_testkit::world::session(), &path, None, None).await.unwrap();
+    let grant = NewGrant::new(countersign_testkit::world::session(), path);
+    gateway.give_grant(&ann(), grant).await.unwrap();
     let third = gateway.ask("lab.transfer", json!({ "amount": 40_000 })).await.unwrap();
     assert!(third.paused().is_some(), "nor does a remembered approval answer it: {third:?}");
     assert_eq!(world.ledger.effects().len(), 1);

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use countersign_core::policy::PathPattern;
-use countersign_kernel::Gateway;
+use countersign_kernel::{Gateway, NewGrant};
 use countersign_store::SqliteStore;
 use countersign_testkit::world::{InTests as _, World, ann, session};
 use serde_json::json;
@@ -23,7 +23,8 @@ async fn a_remembered_approval_that_was_seen_expired_stays_so_after_a_restart() 
     let gateway = started(&world, folder.path()).await;
     let (pattern, end) =
         (PathPattern::parse("lab.destroy").unwrap(), gateway.now().after(Duration::from_secs(3_600)));
-    gateway.give_grant(&ann(), &session(), &pattern, Some(end), None).await.unwrap();
+    let grant = NewGrant { expires_at: Some(end), ..NewGrant::new(session(), pattern) };
+    gateway.give_grant(&ann(), grant).await.unwrap();
     let what = json!({ "what": "x" });
     assert!(gateway.ask("lab.destroy", what.clone()).await.unwrap().success());
     world.clock.jump(7_200_000);

@@ -90,6 +90,23 @@ async fn token(
     Ok(minted.secret)
 }
 
+/// Where a client's own token is kept in a data folder. The name is a client's, which has no separators.
+pub(crate) fn client_token(client: &str) -> String {
+    format!("clients/{client}.token")
+}
+
+/// Keeps a client's own token in a data folder, readable only by its owner.
+pub(crate) fn keep_client_token(folder: &Path, client: &str, secret: &str) -> anyhow::Result<()> {
+    let path = folder.join(client_token(client));
+    let clients = path.parent().unwrap_or(folder);
+    let mut builder = fs::DirBuilder::new();
+    builder.recursive(true);
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    builder.create(clients).with_context(|| format!("{} cannot be made", clients.display()))?;
+    write_private(&path, format!("{secret}\n").as_bytes())
+}
+
 /// Writes a file that only its owner can read: beside its place first, so that nobody ever sees half of it.
 fn write_private(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
     let beside: PathBuf = path.with_extension("new");

@@ -17,7 +17,7 @@ pub use scripts::{
 };
 pub use store::{
     ByteBudget, Committed, DamagedRow, ElicitationFilter, ElicitationRow, ExecutionFilter, ExecutionRow,
-    GrantWrite, JournalPart, JournalWrite, Listing, LoginRow, LoginWrite, MAX_LISTING_BYTES, Page, Requirement,
-    SessionRow, SessionSummary, Standing, Store, StoreError, TokenRow, TokenWrite, UserMay, UserRow, UserWrite,
-    Write,
+    GrantWrite, JournalPart, JournalWrite, Listing, LoginRow, LoginWrite, MAX_LISTING_BYTES, Page,
+    Requirement, SessionRow, SessionSummary, Standing, Store, StoreError, TokenRow, TokenWrite, UserMay,
+    UserRow, UserWrite, Write,
 };

@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use countersign_core::execution::Status;
 use countersign_core::policy::PathPattern;
 use countersign_kernel::{Answer, CallRequest, Caller, Coverage, DecideError, GatewayBuilder, NewGrant};
 use countersign_sdk::{Approved, Ctx, Plugin, Principal, Tool, ToolError};

@@ -24,7 +24,6 @@ use super::schemas;
 
 /// The most tools in one part of the list.
 const PAGE: usize = 500;
-/// The most bytes of tools in one part of the list; a tool's schemas are bounded, so that one always fits.
 /// How long a client may go by a list it has: the catalog is fixed while a process lives, and a change is announced.
 const LIST_FRESH_MS: u64 = 60_000;
 
@@ -335,6 +334,7 @@ fn object(schema: &Value) -> Arc<JsonObject> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use countersign_kernel::ports::MAX_LISTING_BYTES;
 
     /// Tools that weigh this much, one after the other.
     fn shelf(weights: &[usize]) -> Shelf {
@@ -366,11 +366,11 @@ mod tests {
         assert_eq!(parts(&shelf(&[])), [0]);
         assert_eq!(parts(&shelf(&vec![0; PAGE])), [PAGE]);
         assert_eq!(parts(&shelf(&vec![0; PAGE + 1])), [PAGE, 1]);
-        let half = PAGE_BYTES / 2;
+        let half = MAX_LISTING_BYTES / 2;
         assert_eq!(parts(&shelf(&[half, half, half])), [2, 1]);
         assert_eq!(parts(&shelf(&[half, half + 1, half])), [1, 1, 1]);
         assert_eq!(
-            parts(&shelf(&[100, PAGE_BYTES + 1, 100])),
+            parts(&shelf(&[100, MAX_LISTING_BYTES + 1, 100])),
             [1, 1, 1],
             "one that is too large stands alone"
         );

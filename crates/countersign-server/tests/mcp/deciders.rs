@@ -69,8 +69,8 @@ async fn only_a_person_at_an_attended_client_decides_and_only_its_own_calls() {
             let house = House::with(|options| options.hold = std::time::Duration::from_millis(50)).await;
             let key = token(&house, holder).await;
             attempt(&house, &key, holder, way).await;
-            let counts = holder == Holder::AttendedAgent
-                && matches!(way, Way::Prompt(_) | Way::Round | Way::Task);
+            let counts =
+                holder == Holder::AttendedAgent && matches!(way, Way::Prompt(_) | Way::Round | Way::Task);
             let expected: &[&str] = if counts { &["it"] } else { &[] };
             if counts {
                 until_effects(&house, 1).await;
@@ -179,7 +179,8 @@ async fn attempt(house: &House, key: &Key, holder: Holder, way: Way) {
             // A client that was given no state makes one up.
             let state = asked.get("requestState").cloned().unwrap_or_else(|| json!("AAAA"));
             let said = json!({ id: approve() });
-            let params = json!({ "name": tool, "arguments": args, "requestState": state, "inputResponses": said });
+            let params =
+                json!({ "name": tool, "arguments": args, "requestState": state, "inputResponses": said });
             whatever(client.send(&client.message("tools/call", params)).await).await;
         }
         Way::Task => {

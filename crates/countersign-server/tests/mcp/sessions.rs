@@ -67,7 +67,10 @@ async fn clients_of_one_token_share_no_approvals_in_the_2025_era() {
     call.until("elicitation/create").await;
     house.approves_for_the_session().await;
     call.answer().await;
-    assert_eq!(one.call("lab__destroy", json!({ "what": "a" })).await["structuredContent"], json!({ "done": true }));
+    assert_eq!(
+        one.call("lab__destroy", json!({ "what": "a" })).await["structuredContent"],
+        json!({ "done": true })
+    );
     let other = house.client_of(&key, Era::November2025).await;
     let mut call = other.begin("lab__destroy", json!({ "what": "b" })).await;
     call.until("elicitation/create").await;

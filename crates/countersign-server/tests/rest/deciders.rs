@@ -172,7 +172,8 @@ async fn in_console(house: &House, form: &str, elicitation: &str) {
     }
     let cookie = welcome.header("set-cookie").split(';').next().unwrap().to_owned();
     let key = welcome.text.split("data-csrf=\"").nth(1).and_then(|rest| rest.split('"').next()).unwrap();
-    let request = house.http.request(Method::POST, format!("{}/api/elicitation/{elicitation}/resolve", house.base));
+    let request =
+        house.http.request(Method::POST, format!("{}/api/elicitation/{elicitation}/resolve", house.base));
     let request = request.header("cookie", cookie).header("x-csrf-token", key);
     request.json(&json!({ "approved": true, "remember": "call" })).send().await.unwrap();
 }

@@ -334,10 +334,8 @@ async fn logging_out_ends_the_login_for_every_copy_of_the_cookie() {
 #[tokio::test]
 async fn logging_out_and_disabling_a_user_end_their_streams_at_once() {
     let house = House::open().await;
-    let (one, other) = (
-        Browser::logged_in(&house, Who::Approver).await,
-        Browser::logged_in(&house, Who::Approver).await,
-    );
+    let (one, other) =
+        (Browser::logged_in(&house, Who::Approver).await, Browser::logged_in(&house, Who::Approver).await);
     let stream = async |browser: &Browser<'_>| {
         let request = browser.request(Method::GET, "/api/events").header("x-csrf-token", &browser.csrf);
         let response = request.send().await.unwrap();
@@ -377,7 +375,10 @@ async fn a_token_logs_a_person_in_and_an_agents_token_nobody() {
 #[tokio::test]
 async fn an_invite_lets_its_user_in_once_and_decisions_are_theirs() {
     let house = House::open().await;
-    let user = house.post(Who::Admin, "/api/users", json!({ "name": "carol", "roles": ["approver"] })).await.with(201);
+    let user = house
+        .post(Who::Admin, "/api/users", json!({ "name": "carol", "roles": ["approver"] }))
+        .await
+        .with(201);
     let invite = house.post(Who::Admin, "/api/users/carol/invite", json!(null)).await.with(201);
     let code = invite["url"].as_str().unwrap().rsplit_once("code=").unwrap().1.to_owned();
     let browser = Browser::holding(&house, &press(&house, &code).await);

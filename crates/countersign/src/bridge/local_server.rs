@@ -13,10 +13,10 @@ use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 
-use countersign_sdk::ExposeSecret;
+use countersign_sdk::{ExposeSecret, SecretString};
 
 use super::http::Place;
-use crate::key_files::{AGENT_TOKEN, read_token};
+use crate::key_files::{AGENT_TOKEN, client_token, read_token};
 use crate::reach;
 use crate::serving::Notice;
 
@@ -43,6 +43,8 @@ pub(crate) struct LocalServer {
     pub(crate) start: Start,
     /// The token to use, instead of the one in the folder.
     pub(crate) token: Option<String>,
+    /// The client whose own token of the folder is used; without one, the agent.token that clients share.
+    pub(crate) client: Option<String>,
 }
 
 /// Whether a server may be started for a folder.
@@ -101,12 +103,21 @@ impl LocalServer {
 
     async fn found(&self) -> anyhow::Result<Option<Place>> {
         let Some(url) = reach::running(&self.folder).await else { return Ok(None) };
-        let of_folder = match &self.token {
-            Some(_) => None,
-            None => read_token(&self.folder, AGENT_TOKEN)?,
+        let of_folder = match (&self.token, &self.client) {
+            (Some(_), _) => None,
+            (None, None) => read_token(&self.folder, AGENT_TOKEN)?,
+            (None, Some(client)) => Some(self.token_of(client)?),
         };
         let of_folder = of_folder.as_ref().map(ExposeSecret::expose_secret);
         Place::at(&url, self.token.as_deref().or(of_folder)).map(Some)
+    }
+
+    fn token_of(&self, client: &str) -> anyhow::Result<SecretString> {
+        let token = read_token(&self.folder, &client_token(client))?;
+        token.with_context(|| {
+            let folder = self.folder.display();
+            format!("there is no token for the client {client} in {folder}; run `countersign mcp install {client}`")
+        })
     }
 
     /// One bridge starts a server, the others wait for it. The lock goes with its file.
@@ -234,7 +245,7 @@ mod tests {
     async fn waited_for(child: Child) -> anyhow::Result<Started> {
         let folder = tempfile::tempdir().unwrap();
         let start = Start::Never { own: None };
-        let server = LocalServer { folder: folder.path().to_owned(), start, token: None };
+        let server = LocalServer { folder: folder.path().to_owned(), start, token: None, client: None };
         server.ready(child, Duration::from_secs(1)).await
     }
 

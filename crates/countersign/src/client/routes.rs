@@ -6,8 +6,8 @@ use countersign_core::audit::AuditRecord;
 use countersign_core::event::Event;
 use countersign_server::wire::{
     AddUserRequest, ChangeUserRequest, Configuration, CreateTokenRequest, CreatedToken, Elicitation,
-    ElicitationResponse, ExecuteRequest, ExecutionResult, ExecutionSummary, ExplainRequest, Explanation, Grant, List,
-    LoginLink, Pending, ResolveRequest, SettleRequest, Status, Token, ToolDetail, User, Whoami,
+    ElicitationResponse, ExecuteRequest, ExecutionResult, ExecutionSummary, ExplainRequest, Explanation,
+    Grant, List, LoginLink, Pending, ResolveRequest, SettleRequest, Status, Token, ToolDetail, User, Whoami,
 };
 use reqwest::Method;
 

@@ -92,7 +92,10 @@ async fn ask_about_earlier(contact: &Contact) -> anyhow::Result<()> {
     let screen = contact.screen;
     let number = earlier.len();
     let plural = if number == 1 { "request is" } else { "requests are" };
-    screen.note(&format!("\n{}", screen.err.bold(&format!("{number} {plural} still waiting from an earlier run."))));
+    screen.note(&format!(
+        "\n{}",
+        screen.err.bold(&format!("{number} {plural} still waiting from an earlier run."))
+    ));
     for asked in earlier {
         let execution = &asked.question.execution_id;
         let result = contact.operator.execution(execution, Duration::ZERO).await?;

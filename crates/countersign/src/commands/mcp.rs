@@ -41,6 +41,9 @@ pub(crate) struct McpArgs {
     /// Bridge to this server, instead of the one of the data folder
     #[arg(long, value_name = "URL")]
     connect: Option<String>,
+    /// Speak as this client, with the token that `mcp install` made for it [default: with agent.token]
+    #[arg(long, value_name = "NAME", value_parser = client_name)]
+    client: Option<String>,
     #[command(subcommand)]
     command: Option<McpCommand>,
     /// The folder that --data-dir named, to find a server by. It is taken from the shared flags, so that it is nobody's
@@ -89,10 +92,17 @@ pub(super) async fn run(given: Given, args: McpArgs) -> anyhow::Result<Exit> {
         return Err(Problem::usage(message).hint(hint).into());
     }
     match args.command {
-        None => pipe(given, args.connect, args.find_in).await,
+        None => pipe(given, args.connect, args.find_in, args.client).await,
         Some(McpCommand::Install(install)) => {
             let home = environment.path("HOME");
-            let launches = launches(&given.ready()?.setup, &environment, args.connect.as_deref())?;
+            let url = environment.text("COUNTERSIGN_URL").map(std::borrow::Cow::into_owned);
+            let connect = args.connect.or(url);
+            let ready = given.ready()?;
+            let mut launches = launches(&ready.setup, &environment, connect.as_deref())?;
+            if connect.is_none() {
+                install::ensure_token(ready, &install).await?;
+                launches.speak_as(install.client());
+            }
             install::run(&install, &launches, home.as_deref(), screen)
         }
         Some(McpCommand::Background(serve)) => {
@@ -102,7 +112,12 @@ pub(super) async fn run(given: Given, args: McpArgs) -> anyhow::Result<Exit> {
     }
 }
 
-async fn pipe(given: Given, connect: Option<String>, find_in: Option<PathBuf>) -> anyhow::Result<Exit> {
+async fn pipe(
+    given: Given,
+    connect: Option<String>,
+    find_in: Option<PathBuf>,
+    client: Option<String>,
+) -> anyhow::Result<Exit> {
     let text = |name: &str| given.environment.text(name).map(std::borrow::Cow::into_owned);
     let (token, url) = (text("COUNTERSIGN_TOKEN"), connect.or_else(|| text("COUNTERSIGN_URL")));
     if std::io::stdin().is_terminal() {
@@ -117,7 +132,10 @@ async fn pipe(given: Given, connect: Option<String>, find_in: Option<PathBuf>) -
                 Place::at(&url, token.as_deref()).map_err(|e| Problem::usage(format!("--connect: {e:#}")))?;
             Upstream::remote(place)
         }
-        None => Upstream::local(local_server(given, find_in.as_deref(), token)?),
+        None => {
+            let server = local_server(given, find_in.as_deref(), token)?;
+            Upstream::local(LocalServer { client, ..server })
+        }
     };
     bridge::run(upstream, std::io::BufReader::new(std::io::stdin()), std::io::stdout()).await?;
     Ok(Exit::Done)
@@ -146,12 +164,23 @@ fn local_server(given: Given, find_in: Option<&Path>, token: Option<String>) -> 
                 .map(|(name, value)| (name.into(), value))
                 .collect();
             environment.extend(home.map(|home| ("HOME".into(), home.into_os_string())));
-            Ok(LocalServer { folder: own, start: Start::Own { words, environment }, token })
+            Ok(LocalServer { folder: own, start: Start::Own { words, environment }, token, client: None })
         }
         (_, own) => {
             let folder = named.or_else(|| own.clone()).unwrap_or_default();
-            Ok(LocalServer { folder, start: Start::Never { own }, token })
+            Ok(LocalServer { folder, start: Start::Never { own }, token, client: None })
         }
+    }
+}
+
+/// A client's name: it becomes part of a file's name.
+fn client_name(text: &str) -> Result<String, String> {
+    let fits = (1..=40).contains(&text.len())
+        && text.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-');
+    if fits {
+        Ok(text.to_owned())
+    } else {
+        Err("use 1 to 40 lower-case letters, digits and hyphens".to_owned())
     }
 }
 

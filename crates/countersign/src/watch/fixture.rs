@@ -77,7 +77,6 @@ pub(super) fn denied_by_ann() -> Decision {
         by_name: None,
         channel: "console".to_owned(),
         proof: None,
-        reason: None,
         at: NOW.to_string(),
         comment: Some("not today".to_owned()),
         data: None,

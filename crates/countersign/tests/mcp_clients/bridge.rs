@@ -23,6 +23,10 @@ in_every_era!(
     a_client_killed_while_its_call_is_open_on_stdio_leaves_its_question,
 );
 
+/// The client that the operator installed, and how it starts its bridge.
+const CLIENT: &str = "claude-code";
+const BRIDGE: &[&str] = &["--demo", "mcp", "--client", CLIENT];
+
 /// The home of a user of its own, because a bridge starts a server only for its user's own folder. The server goes with it.
 struct Home(UnixUser);
 
@@ -31,15 +35,38 @@ impl Home {
     fn new() -> Option<Self> {
         let user = UnixUser::made()?;
         user.configure("data_dir = \"../../data\"\n");
-        Some(Self(user))
+        let home = Self(user);
+        home.install();
+        Some(home)
     }
 
     fn path(&self) -> &Path {
         self.0.home()
     }
 
+    /// Has the operator install a client whose prompts reach a person.
+    fn install(&self) {
+        let (uid, gid) = (format!("--reuid={}", self.0.uid), format!("--regid={}", self.0.gid));
+        let output = Command::new("setpriv")
+            .args([&uid, &gid, "--clear-groups"])
+            .arg(crate::unix_user::program())
+            .args(["--demo", "mcp", "install", CLIENT, "--attended"])
+            .env_clear()
+            .env("PATH", std::env::var_os("PATH").unwrap_or_default())
+            .env("HOME", self.path())
+            .current_dir(self.path())
+            .output()
+            .unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    }
+
     fn client(&self, era: Era) -> Client {
-        Client::over_stdio(era, Elicitation::Declared, &self.0, &["--demo", "mcp"])
+        Client::over_stdio(era, Elicitation::Declared, &self.0, BRIDGE)
+    }
+
+    /// A client that cannot ask.
+    fn silent_client(&self, era: Era) -> Client {
+        Client::over_stdio(era, Elicitation::Absent, &self.0, BRIDGE)
     }
 
     fn url(&self) -> String {
@@ -155,8 +182,8 @@ fn a_client_killed_on_stdio_takes_its_bridge_with_it_and_leaves_its_question() {
 }
 
 fn a_call_cancelled_on_stdio_is_withdrawn(era: Era) {
-    let home = Home::new();
-    let mut client = Client::over_stdio(era, Elicitation::Absent, home.path(), &["--demo", "mcp"]);
+    let Some(home) = Home::new() else { return };
+    let mut client = home.silent_client(era);
     let call = client.begin("bank__pay", &json!({ "to": "ann", "amount": 7 }));
     until("the question is there", || home.is_ready_with(1));
     let execution = home.pending().remove(0);
@@ -171,8 +198,8 @@ fn a_call_cancelled_on_stdio_is_withdrawn(era: Era) {
 }
 
 fn a_client_killed_while_its_call_is_open_on_stdio_leaves_its_question(era: Era) {
-    let home = Home::new();
-    let mut client = Client::over_stdio(era, Elicitation::Absent, home.path(), &["--demo", "mcp"]);
+    let Some(home) = Home::new() else { return };
+    let mut client = home.silent_client(era);
     client.begin("bank__pay", &json!({ "to": "ann", "amount": 7 }));
     until("the question is there", || home.is_ready_with(1));
     let execution = home.pending().remove(0);
@@ -187,12 +214,15 @@ fn a_client_killed_while_its_call_is_open_on_stdio_leaves_its_question(era: Era)
 /// The same without anybody's client: a line cancels, the end of the lines does not.
 #[test]
 fn a_line_that_cancels_a_call_of_2026_07_28_withdraws_it_and_the_end_of_the_lines_does_not() {
-    let home = Home::new();
-    let mut bridge = Command::new(server::PROGRAM)
-        .args(["--demo", "mcp"])
+    let Some(home) = Home::new() else { return };
+    let (uid, gid) = (format!("--reuid={}", home.0.uid), format!("--regid={}", home.0.gid));
+    let mut bridge = Command::new("setpriv")
+        .args([&uid, &gid, "--clear-groups"])
+        .arg(crate::unix_user::program())
+        .args(BRIDGE)
         .env_clear()
+        .env("PATH", std::env::var_os("PATH").unwrap_or_default())
         .env("HOME", home.path())
-        .env("COUNTERSIGN_DATA_DIR", home.path().join("data"))
         .stdin(Stdio::piped())
         .stdout(Stdio::null())
         .spawn()

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
-use countersign_kernel::Gateway;
 use countersign_kernel::ports::Store;
+use countersign_kernel::{Gateway, NewToken};
 use countersign_sdk::{Ctx, ExposeSecret as _, Plugin, Role, Tool, ToolError};
 use countersign_server::{Links, Options};
 use countersign_store::SqliteStore;
@@ -39,7 +39,7 @@ impl Odd {
         let (server, url, token) = runtime.block_on(async {
             let store: Arc<dyn Store> = Arc::new(SqliteStore::open(folder.path()).unwrap());
             let gateway = Gateway::on(store).plugin(plugin()).start().await.unwrap();
-            let token = gateway.create_token("odd", Role::Agent, None).await.unwrap();
+            let token = gateway.create_token(NewToken::new("odd", Role::Agent), None).await.unwrap();
             let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
             let url = format!("http://{}", listener.local_addr().unwrap());
             let options = Options::at(Links::below(&url), [7; 32]);

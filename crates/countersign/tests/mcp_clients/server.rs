@@ -1,5 +1,6 @@
 //! The built program, serving: on a free port, with a data folder of its own, killed without warning.
 
+use std::cell::OnceCell;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -22,6 +23,8 @@ pub(crate) struct Server {
     program: PathBuf,
     child: Child,
     url: String,
+    /// The token of an attended client, made when it is first needed.
+    attended: OnceCell<String>,
 }
 
 impl Server {
@@ -40,16 +43,28 @@ impl Server {
         let home = tempfile::tempdir().unwrap();
         let mut child = spawn(program, home.path(), address, words);
         let url = ready_or_ended(home.path(), &mut child);
-        Self { home, program: program.to_owned(), child, url }
+        Self { home, program: program.to_owned(), child, url, attended: OnceCell::new() }
     }
 
     pub(crate) fn url(&self) -> &str {
         &self.url
     }
 
-    /// A client, connected.
+    /// A client whose prompts a person declared to reach a person, connected.
     pub(crate) fn client(&self, era: Era, elicitation: Elicitation) -> Client {
-        Client::over_http(era, elicitation, &self.url, &self.token("agent"))
+        Client::over_http(era, elicitation, &self.url, self.attended())
+    }
+
+    /// The token of an attended client. The suite's own server has one from its start.
+    fn attended(&self) -> &str {
+        self.attended.get_or_init(|| {
+            if !self.home.path().join("data").join("admin.token").exists() {
+                return self.token("agent");
+            }
+            let new = json!({ "name": "client", "role": "agent", "attended": true });
+            let made = asked("POST", &format!("{}/api/tokens", self.url), &self.token("admin"), Some(&new));
+            made["secret"].as_str().unwrap_or_else(|| panic!("{made}")).to_owned()
+        })
     }
 
     /// SIGKILL, and the same again on the same port.
@@ -126,8 +141,13 @@ fn answering(home: &Path) -> Option<String> {
 
 /// The process that serves a home.
 pub(crate) fn process(home: &Path) -> u32 {
-    let record: Value = serde_json::from_str(&fs::read_to_string(record(home)).unwrap()).unwrap();
-    record["pid"].as_u64().and_then(|pid| u32::try_from(pid).ok()).expect("server.json names a process")
+    try_process(home).expect("server.json names a process")
+}
+
+/// The same, if there is one.
+pub(crate) fn try_process(home: &Path) -> Option<u32> {
+    let record: Value = serde_json::from_str(&fs::read_to_string(record(home)).ok()?).ok()?;
+    record["pid"].as_u64().and_then(|pid| u32::try_from(pid).ok())
 }
 
 pub(crate) fn token(home: &Path, role: &str) -> String {

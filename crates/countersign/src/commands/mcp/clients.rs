@@ -53,6 +53,16 @@ impl McpClient {
         }
     }
 
+    /// The name of its token, and what it says of itself to the bridge.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::ClaudeCode => "claude-code",
+            Self::Cursor => "cursor",
+            Self::Vscode => "vscode",
+            Self::Codex => "codex",
+        }
+    }
+
     /// Its configuration, for this project or for this user.
     pub(super) fn file(self, project: &Path, home: &Path) -> PathBuf {
         match self {

@@ -8,13 +8,20 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use clap::Args;
+use countersign_sdk::ExposeSecret as _;
+use countersign_server::wire::CreateTokenRequest;
 use serde_json::json;
 
 use super::clients::{Launch, McpClient, NAME, Scope};
 use super::merge::{self, NotMerged};
+use crate::client::Client;
+use crate::config::Choice;
+use crate::contact::{Purpose, Ready};
 use crate::exit::{Exit, Problem};
 use crate::invocation::quoted;
+use crate::key_files::{client_token, keep_client_token, read_token};
 use crate::screen::{Format, Screen};
+use crate::terminal::Keyboard;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -31,6 +38,83 @@ pub(crate) struct InstallArgs {
     /// Change the client's file, instead of showing what belongs there
     #[arg(long)]
     write: bool,
+    /// Prompts in this client reach a person: an approval there counts as yours, for that one call
+    #[arg(long, conflicts_with = "unattended")]
+    attended: bool,
+    /// Prompts in this client do not count; decide in the console or at the terminal [default, unless you say yes when asked]
+    #[arg(long)]
+    unattended: bool,
+}
+
+impl InstallArgs {
+    /// The client's name.
+    pub(super) fn client(&self) -> &'static str {
+        self.client.name()
+    }
+}
+
+/// What being attended means, said before it is chosen.
+const ATTENDED: &str = "\
+Can you be sure that a prompt in this client is answered by a person?
+  yes: where the client asks you whether to approve a call, your answer counts, for that one call.
+  no:  approvals are given in the console or at the terminal, and this client only waits.
+Say no where the client runs unattended or answers prompts by itself, or where its agent has a shell of yours.";
+
+/// Makes the client a token of its own, so that no two clients share a principal, a session or remembered approvals. One that
+/// is there is kept, unless whether it is attended is to change.
+pub(super) async fn ensure_token(mut ready: Ready, args: &InstallArgs) -> anyhow::Result<()> {
+    // The token is kept in the data folder, so it must be of that folder's server and not of the demo's.
+    ready.setup.config.folder_choice = Choice::Named;
+    let (client, folder) = (args.client, ready.setup.config.data_dir.clone());
+    let chosen = match (args.attended, args.unattended) {
+        (true, _) => Some(true),
+        (_, true) => Some(false),
+        _ => None,
+    };
+    ready
+        .with_server(Purpose::Keep, async |contact| {
+            let known = match read_token(&folder, &client_token(client.name()))? {
+                Some(secret) => {
+                    Client::new(contact.operator.url(), secret.expose_secret())?.whoami().await.ok()
+                }
+                None => None,
+            };
+            if known.as_ref().is_some_and(|me| chosen.is_none_or(|chosen| me.attended == chosen)) {
+                return Ok(());
+            }
+            let attended = match chosen {
+                Some(chosen) => chosen,
+                None if contact.screen.can_ask() => asked(client, contact.screen).await,
+                None => false,
+            };
+            let request = CreateTokenRequest {
+                name: client.title().to_owned(),
+                role: "agent".to_owned(),
+                user: None,
+                attended,
+                expires_in_ms: None,
+            };
+            let created = contact.operator.create_token(&request).await?;
+            keep_client_token(&folder, client.name(), &created.secret)?;
+            if let Some(replaced) = known {
+                contact.operator.revoke_token(&replaced.principal).await?;
+            }
+            let kind = if attended { "attended" } else { "unattended" };
+            contact.screen.note(&format!(
+                "{} has its own {kind} agent token {} in {}.",
+                client.title(),
+                created.token.token_id,
+                folder.join(client_token(client.name())).display()
+            ));
+            Ok(())
+        })
+        .await
+}
+
+async fn asked(client: McpClient, screen: Screen) -> bool {
+    screen.note(&format!("{}: {ATTENDED}", client.title()));
+    screen.ask("[y] yes, attended   anything else: no\n> ");
+    Keyboard::of_process().line().await.as_deref() == Some("y")
 }
 
 /// How the bridge is started, by who reads the file that says so.
@@ -46,6 +130,13 @@ pub(super) struct Launches {
 }
 
 impl Launches {
+    /// Has the bridge speak with this client's own token.
+    pub(super) fn speak_as(&mut self, client: &str) {
+        for launch in [&mut self.user, &mut self.project] {
+            launch.words.extend(["--client".to_owned(), client.to_owned()]);
+        }
+    }
+
     fn of(&self, scope: Scope) -> &Launch {
         match scope {
             Scope::Project => &self.project,
@@ -65,8 +156,6 @@ pub(super) fn run(
     let project = std::env::current_dir().context("the current folder cannot be found")?;
     let home = home.ok_or_else(|| Problem::new("no_home", "there is no home folder").hint("Set HOME."))?;
     let file = client.file(&project, home);
-    // A credential of this client's own belongs here, before the entry: kept in the data folder, and named in no file that a
-    // repository commits.
     let launch = launches.of(client.scope());
     let state = if args.write { write(client, launch, &file)? } else { State::Shown };
     if screen.format == Format::Json {
