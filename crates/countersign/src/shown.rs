@@ -3,7 +3,7 @@
 //! Promises: nothing of it steers the terminal, hides or reorders; all of it is shown; and none of it can pass for ours,
 //! because every line of a block stands behind a gutter, also where it had to be broken.
 
-use countersign_core::visible::{Visible, Warning, visible};
+use countersign_core::visible::{Visible, Warning, listed, visible, visible_json};
 use ratatui::text::Span;
 use serde_json::Value;
 
@@ -11,6 +11,9 @@ use crate::screen::Paint;
 
 /// Where a long line is broken. Terminals break at their own width too, but without a gutter.
 const WIDTH: usize = 90;
+
+const JOINER: char = '\u{200d}';
+const EMOJI_FORM: char = '\u{fe0f}';
 
 /// One line of foreign text: line breaks are written out too.
 pub(crate) fn line(text: &str) -> String {
@@ -74,29 +77,13 @@ pub(crate) fn plain_rows(text: &str, width: usize) -> Vec<Row> {
 
 /// A JSON value in rows, and what is odd about it.
 pub(crate) fn json_rows(value: &Value, width: usize) -> Vec<Row> {
-    let (text, warnings) = json_text(value);
+    let Visible { text, warnings } = visible_json(value);
     rows(&text, &warnings, width)
 }
 
 /// A JSON value over several lines, made visible.
 pub(crate) fn json(value: &Value) -> String {
-    json_text(value).0
-}
-
-fn json_text(value: &Value) -> (String, Vec<Warning>) {
-    let mut warnings = Vec::new();
-    let pretty = format!("{value:#}");
-    let lines: Vec<String> = pretty
-        .split('\n')
-        .map(|line| {
-            // The indentation is ours; made visible, it would be called padding.
-            let (indent, rest) = line.split_at(line.len() - line.trim_start_matches(' ').len());
-            let shown = visible(rest);
-            warnings.extend(shown.warnings);
-            format!("{indent}{}", shown.text)
-        })
-        .collect();
-    (lines.join("\n"), warnings)
+    visible_json(value).text
 }
 
 fn rows(text: &str, warnings: &[Warning], width: usize) -> Vec<Row> {
@@ -114,21 +101,40 @@ fn rows(text: &str, warnings: &[Warning], width: usize) -> Vec<Row> {
 }
 
 /// A line in pieces that take no more columns than this. Whatever has no width of its own counts as one: a thousand
-/// accents on one letter are not seen as a thousand.
+/// accents on one letter are not seen as a thousand. What holds an emoji together is never torn apart: alone it is invisible.
 fn broken(line: &str, width: usize) -> Vec<String> {
     let (mut pieces, mut used) = (vec![String::new()], 0);
-    for c in line.chars() {
-        let columns = Span::raw(c.encode_utf8(&mut [0; 4]) as &str).width().max(1);
+    for unit in units(line) {
+        let columns = columns(&unit);
         if used > 0 && used + columns > width {
             pieces.push(String::new());
             used = 0;
         }
         if let Some(piece) = pieces.last_mut() {
-            piece.push(c);
+            piece.push_str(&unit);
         }
         used += columns;
     }
     pieces
+}
+
+/// Characters, and emoji that are made of several.
+fn units(line: &str) -> Vec<String> {
+    let mut units: Vec<String> = Vec::new();
+    for c in line.chars() {
+        match units.last_mut() {
+            Some(unit) if matches!(c, JOINER | EMOJI_FORM) || unit.ends_with(JOINER) => unit.push(c),
+            _ => units.push(c.into()),
+        }
+    }
+    units
+}
+
+/// How many columns a unit takes, also on a terminal that does not know how to join it.
+fn columns(unit: &str) -> usize {
+    let apart = unit.chars().filter(|c| !matches!(*c, JOINER | EMOJI_FORM));
+    let apart: usize = apart.map(|c| Span::raw(c.encode_utf8(&mut [0; 4]) as &str).width().max(1)).sum();
+    Span::raw(unit).width().max(apart)
 }
 
 fn painted(rows: &[Row], indent: &str, paint: Paint) -> String {
@@ -140,15 +146,7 @@ fn painted(rows: &[Row], indent: &str, paint: Paint) -> String {
 }
 
 fn warned(warnings: &[Warning]) -> Option<String> {
-    let kinds = [
-        (Warning::Control, "control characters, which can steer a terminal"),
-        (Warning::Bidirectional, "characters that reorder text"),
-        (Warning::Invisible, "invisible characters"),
-        (Warning::Padding, "padding that can push text out of sight"),
-    ];
-    let found: Vec<&str> =
-        kinds.iter().filter(|(kind, _)| warnings.contains(kind)).map(|(_, words)| *words).collect();
-    (!found.is_empty()).then(|| format!("! It contains {}; they are written as ⟦…⟧.", found.join(", ")))
+    listed(warnings).map(|found| format!("! It contains {found}. Each place is marked ⟦…⟧."))
 }
 
 #[cfg(test)]
@@ -168,7 +166,7 @@ mod tests {
     fn no_row_is_wider_than_the_pane_and_none_of_the_text_is_lost() {
         let warned = text_rows("\u{202e}", 20);
         assert!(warned.iter().all(|row| Span::raw(row.text.as_str()).width() <= 20), "{warned:?}");
-        for text in ["plain words", "日本語の引数", "e\u{301}\u{301}\u{301}\u{301}\u{301}\u{301}\u{301}", ""]
+        for text in ["plain words", "日本語の引数", "❤️❤️❤️❤️", "x\u{300}\u{301}\u{302}\u{303} x\u{300}", ""]
         {
             let rows = text_rows(text, 5);
             assert!(rows.iter().all(|row| Span::raw(row.text.as_str()).width() <= 5), "{rows:?}");
@@ -183,6 +181,32 @@ mod tests {
         assert!(shown.contains("reorder") && shown.contains("steer"), "{shown}");
         assert!(!shown.contains('\u{202e}') && !shown.contains('\u{9b}'));
         assert_eq!(line("a\nb"), "a⟦U+000A⟧b");
+    }
+
+    #[test]
+    fn an_emoji_is_never_torn_apart_at_the_edge() {
+        for width in 1..12 {
+            let rows = text_rows("ab👩🏽‍🚀❤️👩🏽‍🚀", width);
+            for row in rows {
+                assert!(
+                    !row.text.starts_with([JOINER, EMOJI_FORM]) && !row.text.ends_with(JOINER),
+                    "{width}: {row:?}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn look_alikes_and_numbers_are_marked_in_arguments() {
+        let shown = json_block(&json!({ "to": "pаypal", "amount": 100_000_000 }), "", Paint::Plain);
+        assert!(
+            shown.contains("p⟦U+0430 Cyrillic⟧ypal") && shown.contains("100000000⟦= 100 000 000⟧"),
+            "{shown}"
+        );
+        assert!(
+            shown.contains("! It contains letters or digits that look like those of another alphabet."),
+            "{shown}"
+        );
     }
 
     #[test]

@@ -8,7 +8,7 @@ use std::io::{IsTerminal, Write};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
-use countersign_core::visible::visible;
+use countersign_core::visible::{Visible, listed, visible, visible_json};
 
 use crate::confirm::{ConfirmationProvider, ConfirmationRequest, ProviderError, Verdict};
 use crate::providers::keyboard::Keyboard;
@@ -66,22 +66,29 @@ impl ConfirmationProvider for TerminalConfirmation {
 
 /// What the person is shown.
 pub fn prompt(request: &ConfirmationRequest) -> String {
-    let input = serde_json::to_string_pretty(&request.input).unwrap_or_default();
-    let mut text =
-        format!("\nThe tool {:?} wants to run with:\n{}", visible(&request.tool_name).text, quoted(&input));
+    let (name, input) = (visible(&request.tool_name), visible_json(&request.input));
+    let mut text = format!("\nThe tool {:?} wants to run with:\n{}", name.text, quoted(&input));
+    let mut all = vec![name, input];
     if let Some(hint) = &request.hint {
-        text.push_str(&format!("The tool says:\n{}", quoted(hint)));
+        let hint = visible(hint);
+        text.push_str(&format!("The tool says:\n{}", quoted(&hint)));
+        all.push(hint);
     }
     if let Some(payload) = request.payload.as_ref().filter(|payload| !payload.is_null()) {
-        let payload = serde_json::to_string_pretty(payload).unwrap_or_default();
+        let payload = visible_json(payload);
         text.push_str(&format!("The tool shows:\n{}", quoted(&payload)));
+        all.push(payload);
+    }
+    let warnings: Vec<_> = all.iter().flat_map(|shown| &shown.warnings).copied().collect();
+    if let Some(found) = listed(&warnings) {
+        text.push_str(&format!("Look closely: this contains {found}. Each place is marked ⟦…⟧.\n"));
     }
     text
 }
 
 /// Text of others, each line of it marked as such.
-fn quoted(text: &str) -> String {
-    visible(text).text.split('\n').map(|line| format!("{BAR}{line}\n")).collect()
+fn quoted(shown: &Visible) -> String {
+    shown.text.split('\n').map(|line| format!("{BAR}{line}\n")).collect()
 }
 
 fn verdict(line: Option<&str>) -> Verdict {

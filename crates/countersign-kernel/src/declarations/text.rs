@@ -3,7 +3,7 @@
 //! Promises: no text of a tool's author ends the comment or literal it stands in, steers a terminal, reorders letters,
 //! hides, or goes on without end.
 
-use countersign_core::visible::visible;
+use countersign_core::visible::{has_shape, visible};
 
 /// The widest line that is written where the text allows it.
 pub(super) const WIDTH: usize = 110;
@@ -125,7 +125,7 @@ pub(super) fn literal(text: &str) -> String {
             ' ' if before == ' ' => out.push_str("\\x20"),
             // A literal that holds the end of a comment would end the comment that somebody puts around it.
             '/' if before == '*' => out.push_str("\\/"),
-            c if visible(c.encode_utf8(&mut [0; 4])).text.chars().eq([c]) => out.push(c),
+            c if has_shape(c) => out.push(c),
             c => out.push_str(&format!("\\u{{{:x}}}", c as u32)),
         }
         before = c;

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use maud::{Markup, html};
 use serde_json::Value;
 
-use super::text::{Oddities, text};
+use super::text::{Oddities, json};
 
 /// A text longer than this, or of several lines, stands in a block of its own.
 const SHORT_TEXT: usize = 120;
@@ -80,6 +80,22 @@ impl Secrets {
         let mut longest_first: Vec<&String> = self.0.iter().collect();
         longest_first.sort_by_key(|secret| std::cmp::Reverse(secret.len()));
         longest_first.into_iter().fold(text.to_owned(), |text, secret| text.replace(secret, "[hidden]"))
+    }
+
+    /// A value without them, in texts, in names and as whole numbers.
+    pub(super) fn cut_from_value(&self, value: &Value) -> Value {
+        match value {
+            Value::String(text) => Value::from(self.cut_from(text)),
+            Value::Array(items) => items.iter().map(|item| self.cut_from_value(item)).collect(),
+            Value::Object(map) => {
+                map.iter().map(|(key, item)| (self.cut_from(key), self.cut_from_value(item))).collect()
+            }
+            other => {
+                let text = other.to_string();
+                let cut = self.cut_from(&text);
+                if cut == text { other.clone() } else { Value::from(cut) }
+            }
+        }
     }
 }
 
@@ -204,6 +220,7 @@ fn leaf(item: &Shown<'_>, odd: &mut Oddities) -> Markup {
             Shown::Secret(secret) => span.secret { "hidden: a secret, or nobody can say that it is none" @if let Some(text) = secret.as_str() { " (" (text.chars().count()) " characters)" } },
             Shown::Leaf(Value::String(string)) if string.len() > SHORT_TEXT || string.contains('\n') => pre.long { (odd.text(string)) },
             Shown::Leaf(Value::String(string)) => span.string { "“" (odd.text(string)) "”" },
+            Shown::Leaf(Value::Number(number)) => span.other { (odd.number(number)) },
             Shown::Leaf(other) => span.other { (other.to_string()) },
             Shown::Map(_) | Shown::List(_) => {}
         }
@@ -212,7 +229,7 @@ fn leaf(item: &Shown<'_>, odd: &mut Oddities) -> Markup {
 
 /// The value as JSON, its secrets taken out.
 pub(super) fn raw(shown: &Shown<'_>) -> Markup {
-    text(&serde_json::to_string_pretty(&plain(shown)).unwrap_or_default())
+    json(&plain(shown))
 }
 
 fn plain(shown: &Shown<'_>) -> Value {
@@ -265,6 +282,11 @@ mod tests {
         let said = format!("{} {:?} open abcdef abcd 123456 kkkk later", json!("a\"b\nc"), "a\"b\nc");
         let cut = Shown::of(&args, &schema).secrets().cut_from(&said);
         assert_eq!(cut, "\"[hidden]\" \"[hidden]\" open [hidden] [hidden] [hidden] [hidden] [hidden]");
+        let answer = json!({ "abcdef": [123_456, 12, "is abcd"], "quoted": "a\"b\nc" });
+        assert_eq!(
+            Shown::of(&args, &schema).secrets().cut_from_value(&answer),
+            json!({ "[hidden]": ["[hidden]", 12, "is [hidden]"], "quoted": "[hidden]" })
+        );
     }
 
     #[test]

@@ -1,11 +1,17 @@
 //! Text from outside, for a person's eyes (R13): literal, and with everything that hides or misleads written out.
 
-use countersign_core::visible::{Visible, Warning, visible};
+use countersign_core::visible::{Visible, Warning, listed, visible, visible_json, visible_number};
 use maud::{Markup, html};
+use serde_json::{Number, Value};
 
 /// A text, with what was written out marked.
 pub(super) fn text(raw: &str) -> Markup {
     marked(&visible(raw))
+}
+
+/// A JSON value over several lines, with what was written out marked.
+pub(super) fn json(value: &Value) -> Markup {
+    marked(&visible_json(value))
 }
 
 /// An id, cut to what one can compare at a glance; whole on asking.
@@ -28,10 +34,10 @@ pub(super) fn person(name: Option<&str>, id: &str) -> Markup {
 /// What a person should know about texts before they believe them.
 pub(super) fn warning(of: &[Warning]) -> Markup {
     html! {
-        @if !of.is_empty() {
+        @if let Some(found) = listed(of) {
             p.warning role="note" {
                 strong { "Look closely. " }
-                "Some of this text contains " (listed(of)) ". Each is written out as " mark.odd { "⟦…⟧" } "."
+                "This text contains " (found) ". Each place is marked " mark.odd { "⟦…⟧" } "."
             }
         }
     }
@@ -44,13 +50,21 @@ pub(super) struct Oddities(Vec<Warning>);
 impl Oddities {
     /// A text, noted.
     pub(super) fn text(&mut self, raw: &str) -> Markup {
-        let seen = visible(raw);
+        self.note(&visible(raw))
+    }
+
+    /// A number, noted.
+    pub(super) fn number(&mut self, raw: &Number) -> Markup {
+        self.note(&visible_number(raw))
+    }
+
+    fn note(&mut self, seen: &Visible) -> Markup {
         for warning in &seen.warnings {
             if !self.0.contains(warning) {
                 self.0.push(*warning);
             }
         }
-        marked(&seen)
+        marked(seen)
     }
 
     /// What was noted.
@@ -67,27 +81,11 @@ fn marked(seen: &Visible) -> Markup {
         (first)
         @for part in parts {
             @match part.split_once('⟧') {
+                Some((size, rest)) if size.starts_with("= ") => { span.size { "⟦" (size) "⟧" } (rest) }
                 Some((odd, rest)) => { mark.odd { "⟦" (odd) "⟧" } (rest) }
                 None => { "⟦" (part) }
             }
         }
-    }
-}
-
-fn listed(warnings: &[Warning]) -> String {
-    let words: Vec<&str> = warnings
-        .iter()
-        .map(|warning| match warning {
-            Warning::Control => "control characters",
-            Warning::Bidirectional => "characters that reorder text",
-            Warning::Invisible => "invisible characters",
-            Warning::Padding => "long runs of blanks",
-        })
-        .collect();
-    match words.as_slice() {
-        [] => String::new(),
-        [only] => (*only).to_owned(),
-        [some @ .., last] => format!("{} and {last}", some.join(", ")),
     }
 }
 
@@ -104,6 +102,8 @@ mod tests {
             "<mark class=\"odd\">⟦U+27E6⟧</mark>U+202E⟧",
             "a forged mark is none"
         );
+        assert_eq!(text("pаy").into_string(), "p<mark class=\"odd\">⟦U+0430 Cyrillic⟧</mark>y");
+        assert_eq!(text("10000000").into_string(), "10000000<span class=\"size\">⟦= 10 000 000⟧</span>");
     }
 
     #[test]
@@ -121,7 +121,10 @@ mod tests {
             oddities.text(raw);
         }
         let told = warning(oddities.warnings()).into_string();
-        assert!(told.contains("invisible characters and control characters"), "{told}");
+        assert!(
+            told.contains("control characters (they can steer a terminal) and invisible characters"),
+            "{told}"
+        );
         assert_eq!(warning(&[]).into_string(), "");
     }
 }

@@ -4,7 +4,7 @@
 //! others wrote is quoted line by line and made visible, so that it cannot pass for ours. Nothing but an explicit yes is one.
 
 use countersign_core::elicitation::Elicitation;
-use countersign_core::visible::{Visible, Warning, visible};
+use countersign_core::visible::{Visible, listed, visible, visible_json};
 use countersign_kernel::{Answer, Coverage};
 use countersign_sdk::AskKind;
 use serde::Deserialize;
@@ -34,9 +34,7 @@ fn message(elicitation: &Elicitation) -> String {
             format!("The tool {} asks:\n{}{}", elicitation.tool, quoted(&said.text), warned(&[&said]))
         }
         AskKind::Approval => {
-            let args = elicitation.args.to_value();
-            let args = serde_json::to_string_pretty(&args).unwrap_or_else(|_| args.to_string());
-            let args = visible(&args);
+            let args = visible_json(&elicitation.args.to_value());
             format!(
                 "Approval needed. Nothing runs unless you approve it.\n\nTool: {}\n\nThe tool says:\n{}\n\nArguments, whole, as they will run:\n{}{}",
                 elicitation.tool,
@@ -54,17 +52,10 @@ fn quoted(text: &str) -> String {
 }
 
 fn warned(texts: &[&Visible]) -> String {
-    let found = |warning| texts.iter().any(|text| text.warnings.contains(&warning));
-    let names = [
-        (Warning::Control, "control characters"),
-        (Warning::Bidirectional, "characters that reorder text"),
-        (Warning::Invisible, "invisible characters"),
-        (Warning::Padding, "blanks that push text out of sight"),
-    ];
-    let odd: Vec<&str> = names.into_iter().filter(|(w, _)| found(*w)).map(|(_, name)| name).collect();
-    match odd[..] {
-        [] => String::new(),
-        _ => format!("\n\nBeware: the text above has {}, written out as ⟦…⟧.", odd.join(", ")),
+    let all: Vec<_> = texts.iter().flat_map(|text| &text.warnings).copied().collect();
+    match listed(&all) {
+        None => String::new(),
+        Some(found) => format!("\n\nBeware: the text above contains {found}. Each place is marked ⟦…⟧."),
     }
 }
 
