@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use countersign_core::policy::{Effect, Policy, RuleOutcome, Subject, Verdict, VerdictSource};
+use countersign_core::policy::{Effect, Policy, RuleOutcome, Subject, Verdict, VerdictSource, Writes};
 use countersign_sdk::{Effects, Principal, Remember, Role, SessionId, ToolPath};
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -53,6 +53,11 @@ impl Call {
         }
     }
 
+    fn read_only(mut self) -> Self {
+        self.effects.read_only = true;
+        self
+    }
+
     fn destructive(mut self) -> Self {
         self.effects.destructive = true;
         self
@@ -82,7 +87,7 @@ fn deny_when(when: &str) -> Policy {
 fn holds(when: &str, args: Value) -> bool {
     match deny_when(when).decide(&Call::of("a.b", args).subject()).source {
         VerdictSource::Rule { .. } => true,
-        VerdictSource::DefaultSafe => false,
+        VerdictSource::DefaultWrites { .. } => false,
         other => panic!("{when}: {other}"),
     }
 }
@@ -110,7 +115,7 @@ fn the_example_in_the_contract_does_what_it_says() {
     assert_eq!(verdict, expected);
     assert_eq!(verdict.source.to_string(), "rule 1 (github.issues.*)");
     let sandbox = policy.decide(&Call::of("github.issues.create", json!({ "repo": "sandbox" })).subject());
-    assert_eq!(sandbox.source, VerdictSource::DefaultSafe);
+    assert_eq!(sandbox.source, VerdictSource::DefaultWrites { writes: Writes::Allow });
 
     let rule = &policy.rules()[0];
     assert_eq!((rule.number(), rule.line(), rule.effect()), (1, 13, Effect::Ask));
@@ -121,14 +126,56 @@ fn the_example_in_the_contract_does_what_it_says() {
 }
 
 #[test]
-fn where_no_rule_matches_reading_is_allowed_and_destroying_asks() {
+fn where_no_rule_matches_reading_and_writing_are_allowed_and_destroying_asks() {
     for policy in [Policy::default(), policy(""), policy("[[rule]]\nmatch='x.y'\neffect='deny'\n")] {
-        let safe = policy.decide(&Call::of("a.b", json!({})).subject());
-        assert_eq!((safe.effect, safe.reason), (Effect::Allow, None));
-        assert_eq!(safe.source.to_string(), "no rule matches: read-only tools are allowed");
+        let writes = policy.decide(&Call::of("a.b", json!({})).subject());
+        assert_eq!((writes.effect, writes.reason), (Effect::Allow, None));
+        assert_eq!(writes.source.to_string(), "no rule matches: tools that write are allowed");
+        let reads = policy.decide(&Call::of("a.b", json!({})).read_only().subject());
+        assert_eq!(reads.effect, Effect::Allow);
+        assert_eq!(reads.source.to_string(), "no rule matches: tools that only read are allowed");
         let destructive = policy.decide(&Call::of("a.b", json!({})).destructive().subject());
         assert_eq!(destructive.effect, Effect::Ask);
         assert_eq!(destructive.source.to_string(), "no rule matches: destructive tools ask");
+    }
+}
+
+#[test]
+fn where_writes_ask_only_reading_is_allowed_and_a_rule_still_comes_first() {
+    let rules = policy("[[rule]]\nmatch='x.y'\neffect='allow'\n");
+    let asking = rules.with_writes(Writes::Ask);
+    for (call, effect) in [
+        (Call::of("a.b", json!({})), Effect::Ask),
+        (Call::of("a.b", json!({})).read_only(), Effect::Allow),
+        (Call::of("a.b", json!({})).destructive(), Effect::Ask),
+        (Call::of("x.y", json!({})), Effect::Allow),
+    ] {
+        assert_eq!(asking.decide(&call.subject()).effect, effect);
+    }
+    let verdict = asking.decide(&Call::of("a.b", json!({})).subject());
+    assert_eq!(verdict.source.to_string(), "no rule matches: tools that write ask (approvals.writes)");
+}
+
+#[test]
+fn whether_writes_ask_is_part_of_the_version_and_the_default_leaves_it_as_it_was() {
+    let rules = policy("[[rule]]\nmatch='x.y'\neffect='allow'\n");
+    assert_ne!(rules.version(), rules.with_writes(Writes::Ask).version());
+    assert_eq!(rules.version(), rules.with_writes(Writes::Ask).with_writes(Writes::Allow).version());
+    assert_ne!(Policy::default().version(), Policy::default().with_writes(Writes::Ask).version());
+}
+
+#[test]
+fn a_rule_can_ask_for_the_class_of_a_tool() {
+    for (when, [reads, writes, destroys]) in [
+        ("tool.readOnly", [true, false, false]),
+        ("tool.effect == 'writes'", [false, true, false]),
+        ("tool.effect == 'destroys'", [false, false, true]),
+    ] {
+        let denies = |call: Call| deny_when(when).decide(&call.subject()).effect == Effect::Deny;
+        let call = || Call::of("a.b", json!({}));
+        assert_eq!(denies(call().read_only()), reads, "{when}");
+        assert_eq!(denies(call()), writes, "{when}");
+        assert_eq!(denies(call().destructive()), destroys, "{when}");
     }
 }
 
@@ -511,7 +558,7 @@ reason: Issues are public."#
     let unruled = Policy::default().explain(&call.subject());
     assert_eq!(
         unruled.to_string(),
-        "github.issues.create\nallow: no rule matches: read-only tools are allowed"
+        "github.issues.create\nallow: no rule matches: tools that write are allowed"
     );
 }
 

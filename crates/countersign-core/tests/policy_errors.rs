@@ -201,10 +201,11 @@ fn unknown_names_are_refused_with_the_name_that_was_probably_meant() {
         ("tool.pth == 'a.b'", "tool has no `pth`; did you mean `path`?"),
         (
             "tool.name == 'a.b'",
-            "tool has no `name`; there are path, source, destructive, idempotent and openWorld",
+            "tool has no `name`; there are path, source, destructive, idempotent, openWorld, readOnly and effect",
         ),
         ("tool['pth'] == 'a.b'", "tool has no `pth`; did you mean `path`?"),
         ("tool.open_world", "tool has no `open_world`; did you mean `openWorld`?"),
+        ("tool.read_only", "tool has no `read_only`; did you mean `readOnly`?"),
         ("has(principal.role)", "principal has no `role`; did you mean `roles`?"),
         ("session.user == 'x'", "session has no `user`; there are id"),
         ("args.x.startswith('a')", "there is no function `startswith`; did you mean `startsWith`?"),

@@ -104,6 +104,10 @@ impl CatalogTool {
         providers: Vec<AuthProvider>,
     ) -> Result<Self, PluginError> {
         let path = tool.path().map_err(|e| PluginError::Path(e.clone()))?.clone();
+        let effects = tool.definition().effects;
+        if effects.read_only && effects.destructive {
+            return Err(PluginError::Contradiction(path.to_string()));
+        }
         let unusable =
             |e: &SchemaError| PluginError::Schema { path: path.to_string(), problem: e.to_string() };
         let input = tool.input_schema().map_err(unusable)?;

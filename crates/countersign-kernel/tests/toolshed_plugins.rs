@@ -37,6 +37,12 @@ fn named(path: &str) -> ToolBuilder<countersign_sdk::Safe> {
     Tool::new(path).name("Name").describe("Description.")
 }
 
+fn contradicts_itself(tool: ToolBuilder<countersign_sdk::Safe>) -> Tool {
+    tool.read_only()
+        .destructive(|_: &Nothing| "Sure?".to_owned())
+        .handler(async |_: Ctx, _: Approved<Nothing>| -> Result<Done, ToolError> { Ok(Done { done: true }) })
+}
+
 fn does_nothing(tool: ToolBuilder<countersign_sdk::Safe>) -> Tool {
     tool.handler(async |_: Ctx, _: Nothing| -> Result<Done, ToolError> { Ok(Done { done: true }) })
 }
@@ -118,7 +124,8 @@ fn everything_that_is_wrong_with_a_plugin_is_said_at_once_and_nothing_of_it_is_a
         .tool(does_nothing(Tool::new("own.bare")))
         .tool(does_nothing(named("Own.Bad")))
         .tool(does_nothing(named("own.good")))
-        .tool(does_nothing(named("own.auth").auth_provider("slack")));
+        .tool(does_nothing(named("own.auth").auth_provider("slack")))
+        .tool(contradicts_itself(named("own.both")));
     let errors = catalog.register(plugin).unwrap_err();
     let found = |wanted: fn(&PluginError) -> bool| errors.iter().filter(|e| wanted(e)).count();
     assert_eq!(found(|e| matches!(e, PluginError::Id(_))), 1);
@@ -126,6 +133,7 @@ fn everything_that_is_wrong_with_a_plugin_is_said_at_once_and_nothing_of_it_is_a
     assert_eq!(found(|e| matches!(e, PluginError::Missing { .. })), 2, "name and description");
     assert_eq!(found(|e| matches!(e, PluginError::DuplicatePath(_))), 1);
     assert_eq!(found(|e| matches!(e, PluginError::UndeclaredProvider { .. })), 1);
+    assert_eq!(found(|e| matches!(e, PluginError::Contradiction(path) if path == "own.both")), 1);
     assert!(catalog.is_empty());
 }
 

@@ -50,7 +50,7 @@ pub use ask::{
     Approval, AskKind, AskReply, AskRequest, ElicitationResponse, Form, FreeText, Outcome, Question, elicit,
 };
 pub use ctx::{Auth, CallFacts, Ctx, CtxHost, LogLevel, Logger, Progress};
-pub use effects::{Effects, Remember};
+pub use effects::{EffectClass, Effects, Remember};
 pub use error::{ToolError, ToolErrorCode};
 pub use form_schema::{FormSchema, FormSchemaError};
 pub use identity::{IdError, Principal, PrincipalId, PrincipalKind, Role, SessionId};

@@ -89,6 +89,11 @@ pub enum PluginError {
         /// The provider it names.
         provider: String,
     },
+    /// A tool that says it only reads and that it destroys.
+    #[error(
+        "tool \"{0}\" is declared both read-only and destructive; remove one of .read_only() and .destructive(…)"
+    )]
+    Contradiction(String),
     /// A name that MCP clients do not take.
     #[error(
         "tool \"{path}\" cannot be called \"{name}\" over MCP; use 1 to {MAX_MCP_NAME_BYTES} letters, digits, _ or -"

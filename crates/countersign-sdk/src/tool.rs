@@ -124,7 +124,7 @@ fn broken(error: &SchemaError) -> Vec<Violation> {
     vec![Violation { at: String::new(), problem: error.to_string() }]
 }
 
-/// The tool reads; its handler takes the bare input.
+/// The tool reads or writes, and destroys nothing; its handler takes the bare input.
 #[derive(Debug)]
 pub struct Safe;
 
@@ -157,6 +157,13 @@ impl<Class> ToolBuilder<Class> {
     /// Running it twice with the same idempotency key is the same as running it once.
     pub fn idempotent(mut self) -> Self {
         self.definition.effects.idempotent = true;
+        self
+    }
+
+    /// It changes nothing: it only looks. A tool that does not say so counts as one that writes. Registration refuses a tool
+    /// that says both this and that it is destructive.
+    pub fn read_only(mut self) -> Self {
+        self.definition.effects.read_only = true;
         self
     }
 
@@ -227,7 +234,7 @@ impl ToolBuilder<Safe> {
         }
     }
 
-    /// Finishes a tool that only reads.
+    /// Finishes a tool that is not destructive.
     pub fn handler<I, O, F, Fut>(self, handler: F) -> Tool
     where
         I: DeserializeOwned + JsonSchema + Send + 'static,

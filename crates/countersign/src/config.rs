@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use countersign_core::digest::Digest;
-use countersign_core::policy::{Policy, parse_duration};
+use countersign_core::policy::{Policy, Writes, parse_duration};
 use countersign_kernel::Settings;
 use countersign_sandbox::RequiredIsolation;
 use countersign_sdk::Remember;
@@ -231,6 +231,7 @@ impl Config {
                 approvals.remember_for = parse_duration(text).map_err(|e| e.to_string())?;
             }
             "approvals.remember" => approvals.remember = remember(text)?,
+            "approvals.writes" => self.policy = self.policy.with_writes(writes(text)?),
             "approvals.agent_may_decide" => approvals.agent_may_decide = truth(text)?,
             "approvals.client_elicitation" => approvals.client_elicitation = client_elicitation(text)?,
             "sandbox.allow_weaker" => self.isolation = isolation(text)?,
@@ -328,6 +329,14 @@ fn remember(text: &str) -> Result<Remember, String> {
 fn isolation(text: &str) -> Result<RequiredIsolation, String> {
     let allowed = truth(text)?;
     Ok(if allowed { RequiredIsolation::AllowWeaker } else { RequiredIsolation::Strict })
+}
+
+fn writes(text: &str) -> Result<Writes, String> {
+    match text {
+        "allow" => Ok(Writes::Allow),
+        "ask" => Ok(Writes::Ask),
+        other => Err(format!("approvals.writes cannot be {other:?}; there are \"allow\" and \"ask\"")),
+    }
 }
 
 fn truth(text: &str) -> Result<bool, String> {

@@ -92,7 +92,7 @@ impl<'t> Example<'t> {
         let session = SessionId::parse("example").map_err(id)?;
         let subject = Subject {
             path: &self.path,
-            effects: Effects { destructive: true, idempotent: false, open_world: true },
+            effects: Effects { destructive: true, idempotent: false, open_world: true, read_only: false },
             source: self.path.segments().next().unwrap_or_default(),
             args: &self.args,
             principal: &principal,

@@ -1,7 +1,7 @@
 //! Policy: which calls run, which wait for a person, which are refused.
 //!
-//! Promises. The first rule that matches decides. Where none does, what only reads is allowed and what is destructive
-//! asks. Where a rule cannot be evaluated the call is denied (R2), never passed on to the next rule. Rules that do not
+//! Promises. The first rule that matches decides. Where none does, what reads is allowed, what is destructive asks, and what
+//! writes is allowed unless the operator wants to be asked ([`Writes`]). Where a rule cannot be evaluated the call is denied (R2), never passed on to the next rule. Rules that do not
 //! parse, do not fit together or contradict their own examples do not load at all. Deciding is pure: no clock, no
 //! randomness, no I/O; `decide` and `explain` are the same walk.
 //!
@@ -21,7 +21,7 @@ mod verdict;
 use std::fmt;
 use std::sync::Arc;
 
-use countersign_sdk::{Effects, Principal, SessionId, ToolPath};
+use countersign_sdk::{EffectClass, Effects, Principal, SessionId, ToolPath};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -41,6 +41,16 @@ use predicate::Facts;
 #[derive(Clone, Debug)]
 pub struct Policy {
     inner: Arc<Inner>,
+}
+
+/// What becomes of tools that write where no rule matches.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Writes {
+    /// They run.
+    #[default]
+    Allow,
+    /// A person is asked.
+    Ask,
 }
 
 /// The call that is decided on.
@@ -69,7 +79,19 @@ impl Policy {
     /// Reads the `[[rule]]` tables of a `countersign.toml`. Every other top-level key is somebody else's to check.
     pub fn from_toml(text: &str) -> Result<Self, PolicyErrors> {
         let rules = load::read_rules(text)?;
-        Ok(Self::of(rules))
+        Ok(Self::of(rules.into(), Writes::default()))
+    }
+
+    /// The same rules, with another word on tools that write. It is part of the version: what was approved under one is asked
+    /// about anew under the other.
+    #[must_use]
+    pub fn with_writes(&self, writes: Writes) -> Self {
+        Self::of(Arc::clone(&self.inner.rules), writes)
+    }
+
+    /// What becomes of tools that write where no rule matches.
+    pub fn writes(&self) -> Writes {
+        self.inner.writes
     }
 
     /// What the rules say, as one digest.
@@ -97,11 +119,15 @@ impl Policy {
         &self.inner.rules
     }
 
-    fn of(rules: Vec<Rule>) -> Self {
-        let meaning = Value::Array(rules.iter().map(Rule::meaning).collect());
+    fn of(rules: Arc<[Rule]>, writes: Writes) -> Self {
+        let mut meaning = Value::Array(rules.iter().map(Rule::meaning).collect());
+        // Versions from before there was a choice stay as they were.
+        if writes == Writes::Ask {
+            meaning = serde_json::json!({ "rules": meaning, "writes": "ask" });
+        }
         // Rules hold no number that has no canonical form; if one ever did, serde_json's order is as stable.
         let text = serde_json_canonicalizer::to_string(&meaning).unwrap_or_else(|_| meaning.to_string());
-        Self { inner: Arc::new(Inner { rules, version: PolicyVersion(Digest::of(text.as_bytes())) }) }
+        Self { inner: Arc::new(Inner { rules, writes, version: PolicyVersion(Digest::of(text.as_bytes())) }) }
     }
 
     /// The one way to a verdict.
@@ -116,10 +142,17 @@ impl Policy {
                 RuleOutcome::PatternMisses | RuleOutcome::WhenIsFalse | RuleOutcome::NotReached => {}
             }
         }
-        if subject.effects.destructive {
-            Verdict::plain(Effect::Ask, VerdictSource::DefaultDestructive)
-        } else {
-            Verdict::plain(Effect::Allow, VerdictSource::DefaultSafe)
+        match subject.effects.class() {
+            EffectClass::Destroys => Verdict::plain(Effect::Ask, VerdictSource::DefaultDestructive),
+            EffectClass::Reads => Verdict::plain(Effect::Allow, VerdictSource::DefaultReads),
+            EffectClass::Writes => {
+                let writes = self.inner.writes;
+                let effect = match writes {
+                    Writes::Allow => Effect::Allow,
+                    Writes::Ask => Effect::Ask,
+                };
+                Verdict::plain(effect, VerdictSource::DefaultWrites { writes })
+            }
         }
     }
 }
@@ -127,13 +160,14 @@ impl Policy {
 impl Default for Policy {
     /// No rules.
     fn default() -> Self {
-        Self::of(Vec::new())
+        Self::of(Arc::new([]), Writes::default())
     }
 }
 
 #[derive(Debug)]
 struct Inner {
-    rules: Vec<Rule>,
+    rules: Arc<[Rule]>,
+    writes: Writes,
     version: PolicyVersion,
 }
 

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use countersign_sdk::Remember;
 
+use super::Writes;
 use super::rule::{Effect, Rule};
 
 /// What policy says of one call.
@@ -33,8 +34,13 @@ pub enum VerdictSource {
         /// Its pattern.
         match_: Arc<str>,
     },
-    /// No rule matches, and the tool is not destructive.
-    DefaultSafe,
+    /// No rule matches, and the tool only reads.
+    DefaultReads,
+    /// No rule matches, and the tool writes.
+    DefaultWrites {
+        /// What is said of tools that write.
+        writes: Writes,
+    },
     /// No rule matches, and the tool is destructive.
     DefaultDestructive,
     /// Whether this rule matches could not be found out, so the call is denied (R2).
@@ -96,7 +102,7 @@ impl VerdictSource {
     pub fn rule_number(&self) -> Option<usize> {
         match self {
             Self::Rule { number, .. } | Self::EvaluatorFailed { number, .. } => Some(*number),
-            Self::DefaultSafe | Self::DefaultDestructive => None,
+            Self::DefaultReads | Self::DefaultWrites { .. } | Self::DefaultDestructive => None,
         }
     }
 }
@@ -111,7 +117,13 @@ impl fmt::Display for VerdictSource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Rule { number, match_ } => write!(f, "rule {number} ({match_})"),
-            Self::DefaultSafe => f.write_str("no rule matches: read-only tools are allowed"),
+            Self::DefaultReads => f.write_str("no rule matches: tools that only read are allowed"),
+            Self::DefaultWrites { writes: Writes::Allow } => {
+                f.write_str("no rule matches: tools that write are allowed")
+            }
+            Self::DefaultWrites { writes: Writes::Ask } => {
+                f.write_str("no rule matches: tools that write ask (approvals.writes)")
+            }
             Self::DefaultDestructive => f.write_str("no rule matches: destructive tools ask"),
             Self::EvaluatorFailed { number, problem } => {
                 write!(f, "rule {number} cannot be evaluated, so the call is denied: {problem}")

@@ -42,7 +42,7 @@ fn beginnings() -> Vec<EventBody> {
         idempotency_key: Some("order-1".into()),
         ..started(Kind::Gate)
     };
-    let effects = Effects { destructive: true, idempotent: true, open_world: true };
+    let effects = Effects { destructive: true, idempotent: true, open_world: true, read_only: false };
     vec![
         EventBody::Started(started(Kind::Call)),
         EventBody::Started(full),

@@ -23,13 +23,17 @@ pub(crate) const CALL: CallNo = CallNo(0);
 pub(crate) const PATIENCE: u64 = 1_000;
 
 /// Runs freely.
-pub(crate) const READS: Effects = Effects { destructive: false, idempotent: false, open_world: false };
+pub(crate) const READS: Effects =
+    Effects { destructive: false, idempotent: false, open_world: false, read_only: false };
 /// Runs freely, and twice is once.
-pub(crate) const REFRESHES: Effects = Effects { destructive: false, idempotent: true, open_world: false };
+pub(crate) const REFRESHES: Effects =
+    Effects { destructive: false, idempotent: true, open_world: false, read_only: false };
 /// Needs a yes, and must not run twice.
-pub(crate) const DELETES: Effects = Effects { destructive: true, idempotent: false, open_world: false };
+pub(crate) const DELETES: Effects =
+    Effects { destructive: true, idempotent: false, open_world: false, read_only: false };
 /// Needs a yes, but twice is once.
-pub(crate) const OVERWRITES: Effects = Effects { destructive: true, idempotent: true, open_world: false };
+pub(crate) const OVERWRITES: Effects =
+    Effects { destructive: true, idempotent: true, open_world: false, read_only: false };
 
 const fn bits(n: u8) -> [u8; 16] {
     let mut bits = [0; 16];

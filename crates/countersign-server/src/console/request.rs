@@ -152,7 +152,7 @@ fn effects(tool: Option<&wire::ToolDetail>) -> Markup {
         @match tool {
             None => p.warning { "This tool is no longer in the catalog. It cannot run." },
             Some(tool) => {
-                p.badges { (badges(tool.effects)) }
+                p.badges { (badges(tool)) }
                 p.describes { (text(&tool.description)) }
             }
         }
@@ -160,9 +160,10 @@ fn effects(tool: Option<&wire::ToolDetail>) -> Markup {
 }
 
 /// What a tool does to the world, as labels.
-pub(super) fn badges(effects: wire::ToolEffects) -> Markup {
+pub(super) fn badges(tool: &wire::ToolDetail) -> Markup {
+    let effects = tool.effects;
     html! {
-        @if effects.destructive { span.badge.destructive { "destructive" } } @else { span.badge { "safe" } }
+        span.badge.destructive[tool.effect == wire::ToolEffect::Destroys] { (tool.effect.label()) }
         @if effects.idempotent { span.badge { "idempotent" } }
         @if effects.open_world { span.badge { "reaches outside" } }
     }

@@ -8,7 +8,7 @@ use super::api::{query, segment};
 use super::form;
 use super::frame::{Place, Reader, Trouble};
 use super::request::badges;
-use super::text::text;
+use super::text::{json, text};
 use crate::rest::body::{Named, Params};
 use crate::wire;
 
@@ -39,7 +39,7 @@ pub(super) async fn list(reader: Reader, Params(wanted): Params<Wanted>) -> Resu
             @for tool in &list.items {
                 li {
                     a href={ "/tools/" (tool.path) } { code { (tool.path) } }
-                    span.badges { (badges(tool.effects)) }
+                    span.badges { (badges(tool)) }
                     p { (text(&tool.description)) }
                 }
             }
@@ -57,7 +57,7 @@ pub(super) async fn one(reader: Reader, Named(path): Named<String>) -> Result<Re
     let main = html! {
         a.back href="/tools" { "← Tools" }
         article.tool {
-            header { h1.path { (tool.path) } p.badges { (badges(tool.effects)) } p.describes { (text(&tool.description)) } }
+            header { h1.path { (tool.path) } p.badges { (badges(&tool)) } p.describes { (text(&tool.description)) } }
             (facts(&tool))
             (outcome(&policy))
             @if reader.is_admin() { (attempt(&tool)) }
@@ -117,5 +117,5 @@ fn attempt(tool: &wire::ToolDetail) -> Markup {
 }
 
 fn schema(schema: &serde_json::Value) -> Markup {
-    html! { pre tabindex="0" { (text(&serde_json::to_string_pretty(schema).unwrap_or_default())) } }
+    html! { pre tabindex="0" { (json(schema)) } }
 }

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use countersign_kernel::ports::ByteBudget;
 use countersign_kernel::{Catalog, CatalogTool};
-use countersign_sdk::ToolPath;
+use countersign_sdk::{EffectClass, ToolPath};
 use rmcp::model::{
     CacheScope, ErrorData, JsonObject, ListToolsResult, PaginatedRequestParams, Tool, ToolAnnotations,
 };
@@ -185,11 +185,14 @@ fn catalog_tool(tool: &CatalogTool) -> Option<Tool> {
     let effects = tool.effects();
     let input =
         schemas::input(tool.input_schema()).map_err(|why| left_out(tool.path().as_str(), &why)).ok()?;
-    // Nothing is said of reading only: a tool may write and destroy nothing, and effects do not tell the two apart.
-    let hints = ToolAnnotations::with_title(definition.name.clone())
+    let mut hints = ToolAnnotations::with_title(definition.name.clone())
         .destructive(effects.destructive)
         .idempotent(effects.idempotent)
         .open_world(effects.open_world);
+    // Clients run what only reads without a question, so nothing is said of tools that do not say it themselves.
+    if effects.class() == EffectClass::Reads {
+        hints = hints.read_only(true);
+    }
     let mut shown = Tool::new(name_of(tool), definition.description.clone(), input)
         .with_title(definition.name.clone())
         .with_annotations(hints);

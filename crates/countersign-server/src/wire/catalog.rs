@@ -1,6 +1,7 @@
 //! Tools, with their schemas.
 
 use countersign_kernel::CatalogTool;
+use countersign_sdk::EffectClass;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::ToSchema;
@@ -15,6 +16,8 @@ pub struct ToolDetail {
     pub name: String,
     /// What it does.
     pub description: String,
+    /// What it does to the world, in one word.
+    pub effect: ToolEffect,
     /// What it does to the world.
     pub effects: ToolEffects,
     /// How long an approval counts, where the tool says so: `call` or `session`.
@@ -43,6 +46,42 @@ pub struct ToolEffects {
     pub idempotent: bool,
     /// It reaches systems that nobody here controls.
     pub open_world: bool,
+    /// It changes nothing.
+    #[serde(default)]
+    pub read_only: bool,
+}
+
+/// What a tool does to the world, in one word.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum ToolEffect {
+    /// It only looks.
+    Reads,
+    /// It changes something.
+    Writes,
+    /// It destroys, sends or overwrites; a person is asked.
+    Destroys,
+}
+
+impl From<EffectClass> for ToolEffect {
+    fn from(class: EffectClass) -> Self {
+        match class {
+            EffectClass::Reads => Self::Reads,
+            EffectClass::Writes => Self::Writes,
+            EffectClass::Destroys => Self::Destroys,
+        }
+    }
+}
+
+impl ToolEffect {
+    /// The label that people read.
+    pub fn label(self) -> &'static str {
+        match self {
+            Self::Reads => "Reads",
+            Self::Writes => "Writes",
+            Self::Destroys => "Destroys",
+        }
+    }
 }
 
 impl From<&CatalogTool> for ToolDetail {
@@ -53,10 +92,12 @@ impl From<&CatalogTool> for ToolDetail {
             path: tool.path().to_string(),
             name: definition.name.clone(),
             description: definition.description.clone(),
+            effect: effects.class().into(),
             effects: ToolEffects {
                 destructive: effects.destructive,
                 idempotent: effects.idempotent,
                 open_world: effects.open_world,
+                read_only: effects.read_only,
             },
             remember: definition.remember.map(|r| super::executions::remember_text(r).to_owned()),
             auth_provider: definition.auth_provider.clone(),

@@ -15,7 +15,7 @@ mod problem;
 mod sessions;
 
 pub use audit::{AuditRecord, AuditVerification};
-pub use catalog::{ToolDetail, ToolEffects};
+pub use catalog::{ToolDetail, ToolEffect, ToolEffects};
 pub use configuration::{Configuration, Setting};
 pub use decisions::{
     Decision, Elicitation, ElicitationResponse, Grant, GrantRequest, ResolveRequest, ResumeRequest,

@@ -29,12 +29,13 @@ async fn every_tool_is_listed_with_its_hints_and_a_schema_that_admits_a_pause() 
         assert_eq!(destroy["annotations"]["destructiveHint"], true);
         for name in ["lab__read", "lab__destroy", "lab__put", "shop__work"] {
             let hints = named(name)["annotations"].clone();
-            assert!(hints.get("readOnlyHint").is_none(), "whether {name} writes is not known: {hints}");
+            assert!(hints.get("readOnlyHint").is_none(), "{name} does not say that it only reads: {hints}");
             for hint in ["destructiveHint", "idempotentHint", "openWorldHint"] {
                 assert!(hints[hint].is_boolean(), "{name} {hint}: {hints}");
             }
         }
         assert_eq!(named("lab__read")["annotations"]["destructiveHint"], false);
+        assert_eq!(named("shop__look")["annotations"]["readOnlyHint"], true);
         assert_eq!(named("lab__put")["annotations"]["idempotentHint"], true);
         assert_eq!(destroy["outputSchema"]["type"], "object");
         let either = destroy["outputSchema"]["anyOf"].as_array().unwrap();

@@ -84,6 +84,13 @@ pub(crate) fn plugin(ledger: &Ledger) -> Plugin {
                     Ok(json!({ "order": filled }))
                 }),
         )
+        .tool(
+            Tool::new("shop.look")
+                .name("Look")
+                .describe("Only looks.")
+                .read_only()
+                .handler(async |_: Ctx, _: Nothing| -> Result<String, ToolError> { Ok("seen".to_owned()) }),
+        )
         .tool(Tool::new("shop.work").name("Work").describe("Tells how far it is.").handler(
             async |ctx: Ctx, _: Nothing| -> Result<String, ToolError> {
                 ctx.logger().debug("a detail", Value::Null);

@@ -1,6 +1,6 @@
 //! `tools`: what can be called. It only looks.
 
-use countersign_server::wire::{List, ToolDetail};
+use countersign_server::wire::{List, ToolDetail, ToolEffect};
 use serde_json::json;
 
 use super::call::not_found;
@@ -43,10 +43,14 @@ async fn list(contact: &Contact, query: &str) -> anyhow::Result<Exit> {
     let mut table = Table::new(screen, &["TOOL", "EFFECT", "WHAT IT DOES"]);
     for tool in &found {
         let path = shown::line(&tool.path);
-        let effect = if tool.effects.destructive { "asks" } else { "" };
+        let effect = tool.effect.label();
+        let painted = match tool.effect {
+            ToolEffect::Destroys => screen.out.yellow(effect),
+            ToolEffect::Reads | ToolEffect::Writes => effect.to_owned(),
+        };
         table.row([
             (path.clone(), screen.out.bold(&path)).into(),
-            (effect.to_owned(), screen.out.yellow(effect)).into(),
+            (effect.to_owned(), painted).into(),
             shown::line(&tool.description).into(),
         ]);
     }
@@ -132,7 +136,11 @@ fn show(tool: &ToolDetail, screen: Screen) -> anyhow::Result<()> {
         return screen.print_json(&serde_json::to_value(tool)?);
     }
     let (paint, effects) = (screen.out, tool.effects);
-    let mut facts = vec![if effects.destructive { "destructive: a person is asked" } else { "reads only" }];
+    let mut facts = vec![match tool.effect {
+        ToolEffect::Reads => "Reads",
+        ToolEffect::Writes => "Writes",
+        ToolEffect::Destroys => "Destroys: a person is asked",
+    }];
     facts.extend(effects.idempotent.then_some("idempotent"));
     facts.extend(effects.open_world.then_some("reaches outside systems"));
     facts.extend(tool.service_account_allowed.then_some("service accounts may call it"));

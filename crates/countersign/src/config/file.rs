@@ -49,6 +49,7 @@ pub(super) const KEYS: &[Key] = &[
     Key { name: "approvals.client_elicitation", kind: Kind::Text },
     Key { name: "approvals.park_after", kind: Kind::Text },
     Key { name: "sandbox.allow_weaker", kind: Kind::Truth },
+    Key { name: "approvals.writes", kind: Kind::Text },
 ];
 
 impl Key {

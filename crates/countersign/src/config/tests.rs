@@ -55,6 +55,17 @@ fn weaker_isolation_of_scripts_is_allowed_only_where_the_operator_says_so() {
 }
 
 #[test]
+fn writes_ask_where_the_file_says_so_and_are_allowed_where_it_says_nothing() {
+    assert_eq!(load("", &home()).unwrap().policy.writes(), Writes::Allow);
+    let asking =
+        load("[approvals]\nwrites = \"ask\"\n[[rule]]\nmatch = \"a.*\"\neffect = \"deny\"\n", &home());
+    let policy = asking.unwrap().policy;
+    assert_eq!((policy.writes(), policy.rules().len()), (Writes::Ask, 1));
+    let said = reasons("[approvals]\nwrites = \"never\"\n").join("\n");
+    assert!(said.contains("\"allow\" and \"ask\""), "{said}");
+}
+
+#[test]
 fn the_environment_wins_over_the_file_and_flags_over_both() {
     let environment = Environment::from([
         ("HOME", "/home/ann"),

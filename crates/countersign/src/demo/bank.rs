@@ -63,6 +63,7 @@ fn ledger(database: Arc<Database>) -> Tool {
     Tool::new("bank.ledger")
         .name("Ledger")
         .describe("Gives every transfer that took effect, oldest first.")
+        .read_only()
         .handler(move |_: Ctx, _: Nothing| {
             let database = Arc::clone(&database);
             async move { Ok::<_, ToolError>(Ledger { transfers: booked(&database)? }) }

@@ -14,5 +14,6 @@ pub(super) fn say() -> Tool {
     Tool::new("echo.say")
         .name("Echo")
         .describe("Answers what it is given.")
+        .read_only()
         .handler(async |_: Ctx, input: Said| -> Result<Said, ToolError> { Ok(input) })
 }

@@ -60,8 +60,11 @@ pub(super) fn tools(database: &Arc<Database>) -> [Tool; 4] {
 }
 
 fn list(database: Arc<Database>) -> Tool {
-    Tool::new("notes.list").name("List Notes").describe("Gives every note, oldest first.").handler(
-        move |_: Ctx, _: Nothing| {
+    Tool::new("notes.list")
+        .name("List Notes")
+        .describe("Gives every note, oldest first.")
+        .read_only()
+        .handler(move |_: Ctx, _: Nothing| {
             let database = Arc::clone(&database);
             async move {
                 let notes = database.with(|db| {
@@ -73,8 +76,7 @@ fn list(database: Arc<Database>) -> Tool {
                 })?;
                 Ok::<_, ToolError>(Notes { notes })
             }
-        },
-    )
+        })
 }
 
 fn add(database: Arc<Database>) -> Tool {

@@ -29,6 +29,7 @@ pub(super) fn check() -> Tool {
     Tool::new("stock.check")
         .name("Check Stock")
         .describe("Says how many units a warehouse has; asks a person which.")
+        .read_only()
         .handler(async |ctx: Ctx, _: Nothing| -> Result<Stock, ToolError> {
             let answer = ctx.elicit(Form::<Warehouse>::new("Which warehouse should I check?")).await?;
             Ok(match answer {

@@ -30,8 +30,15 @@ fn tools_are_listed_searched_and_shown_without_a_trace() {
         .map(|tool| tool["path"].as_str().unwrap())
         .collect();
     assert_eq!(destructive, ["bank.pay", "notes.delete", "notes.purge"]);
+    let classes: Vec<&str> =
+        all["items"].as_array().unwrap().iter().map(|tool| tool["effect"].as_str().unwrap()).collect();
+    let expected =
+        ["reads", "destroys", "writes", "reads", "writes", "destroys", "reads", "destroys", "reads"];
+    assert_eq!(classes, expected, "of {table:?}");
+    shell.run(&["--demo", "tools"]).printed(&["Reads", "Writes", "Destroys"]);
+    shell.run(&["--demo", "tools", "show", "bank.transfer"]).printed(&["effects   Writes"]);
     shell.run(&["--demo", "tools", "delete", "note"]).printed(&["notes.delete"]);
-    shell.run(&["--demo", "tools", "show", "bank.pay"]).printed(&["delayMs", "destructive"]);
+    shell.run(&["--demo", "tools", "show", "bank.pay"]).printed(&["delayMs", "Destroys: a person is asked"]);
     shell.run(&["--demo", "tools", "show", "bank.pai"]).failed(1, &["Did you mean bank.pay"]);
     assert!(!shell.data().exists(), "looking at tools makes no data folder");
 }

@@ -53,6 +53,8 @@ static TOOL: Record = Record {
         ("destructive", Kind::Bool),
         ("idempotent", Kind::Bool),
         ("openWorld", Kind::Bool),
+        ("readOnly", Kind::Bool),
+        ("effect", Kind::String),
     ],
 };
 static PRINCIPAL: Record = Record {

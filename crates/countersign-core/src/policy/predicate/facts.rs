@@ -12,7 +12,7 @@ use cel::common::types::{
 };
 use cel::common::value::{CowVal, Val};
 use cel::context::VariableResolver;
-use countersign_sdk::{PrincipalKind, Role};
+use countersign_sdk::{EffectClass, PrincipalKind, Role};
 use serde_json::{Number, Value};
 
 use super::meter::Meter;
@@ -170,6 +170,8 @@ fn tool<'a>(subject: &Subject<'a>) -> CelMap<'a> {
         ("destructive", truth(subject.effects.destructive)),
         ("idempotent", truth(subject.effects.idempotent)),
         ("openWorld", truth(subject.effects.open_world)),
+        ("readOnly", truth(subject.effects.class() == EffectClass::Reads)),
+        ("effect", text(subject.effects.class().as_str())),
     ])
 }
 
