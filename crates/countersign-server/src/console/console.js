@@ -302,9 +302,13 @@ const loadMore = async () => {
   }
 };
 
+const showEmpty = () => {
+  $("#empty").hidden = cards.children.length > 0 || !$("#doubts").hidden;
+};
+
 const add = (list) => {
   for (const item of $$(".card", list)) if (!card(item.dataset.id)) cards.append(item);
-  $("#empty").hidden = cards.children.length > 0;
+  showEmpty();
   tick();
 };
 
@@ -355,7 +359,7 @@ const leave = (id, decision) => {
   setTimeout(async () => {
     const hadFocus = item.contains(document.activeElement);
     item.remove();
-    $("#empty").hidden = cards.children.length > 0;
+    showEmpty();
     if (cards.children.length < 10) await loadMore();
     if (!cards.children.length) pane.replaceChildren();
     // A reader who had it in the list stays in the list; what is open stays open until they choose.
@@ -372,6 +376,23 @@ const count = (by) => {
   place.textContent = now;
   place.hidden = now === 0;
   document.title = document.title.replace(/^\(\d+\) /, "").replace(/^/, now ? `(${now}) ` : "");
+};
+
+// What is in doubt stands on top of the inbox and in its count, on every page.
+let askingDoubts;
+const doubtsSoon = (ms = 200) => {
+  askingDoubts ??= setTimeout(async () => {
+    askingDoubts = undefined;
+    const fresh = await fetchPage("/").catch(() => null);
+    const [place, now] = [$("[data-count]"), fresh && $("[data-count]", fresh)];
+    if (!now) return doubtsSoon(againMs);
+    count(Number(now.dataset.doubts) - Number(place.dataset.doubts));
+    place.dataset.doubts = now.dataset.doubts;
+    if (!cards) return;
+    $("#doubts").replaceWith($("#doubts", fresh));
+    showEmpty();
+    tick();
+  }, ms);
 };
 
 // ---- Being told
@@ -464,6 +485,10 @@ const listen = async () => {
     count(-1);
     if (elicitation?.decision) leave(elicitationId, elicitation.decision);
   });
+  for (const name of ["execution.status", "call.settled"])
+    on(name, ({ status }) => {
+      if (status === "in_doubt" || Number($("[data-count]")?.dataset.doubts) > 0) doubtsSoon();
+    });
   for (const name of ["execution.status", "call.started", "call.settled", "elicitation.pending"])
     on(name, ({ executionId }) => {
       const live = $("[data-live]");

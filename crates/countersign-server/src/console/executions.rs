@@ -5,13 +5,15 @@ use axum::response::Response;
 use countersign_core::event::{Event, EventBody};
 use maud::{Markup, html};
 use serde::Deserialize;
+use serde_json::Value;
 use std::sync::Arc;
 
 use super::api::{query, segment};
 use super::arguments::{self, Secrets};
+use super::form;
 use super::frame::{Place, Reader, Trouble};
 use super::schemas::Schemas;
-use super::text::{Oddities, short, text};
+use super::text::{Oddities, json, short, text};
 use super::{timeline, when};
 use crate::rest::body::{Named, Params};
 use crate::shared::Shared;
@@ -144,7 +146,7 @@ fn came_of(result: &wire::ExecutionResult, secrets: &Secrets) -> Markup {
         @if result.success {
             section aria-labelledby="value" {
                 h2 #value { "Value" }
-                pre tabindex="0" { (clean(&serde_json::to_string_pretty(&result.value).unwrap_or_default())) }
+                pre tabindex="0" { (json(&secrets.cut_from_value(result.value.as_ref().unwrap_or(&Value::Null)))) }
             }
         }
     }
@@ -158,14 +160,14 @@ fn doubts(result: &wire::ExecutionResult, schemas: &Schemas) -> Markup {
                 p { code { (text(&call.path)) } " was started, and the gateway stopped before it learned the outcome. It will not be run again unless you say so. Look in the system it acts on, then say what you found." }
                 h3 { "Arguments it was started with" }
                 (arguments::tree(&schemas.shown(&call.path, &call.args), &mut Oddities::default()))
-                div.ways { (settle(&result.execution_id, n, &call.path)) }
+                div.ways { (settle(&result.execution_id, n, &call.path, schemas.output_fields(&call.path))) }
             }
         }
     }
 }
 
 /// The three ways out of a doubt, each with what it means.
-fn settle(execution: &str, call: usize, path: &str) -> Markup {
+fn settle(execution: &str, call: usize, path: &str, output: Option<&Value>) -> Markup {
     let sure =
         format!("Run call {call}, {path}, again? If it took effect the first time, it then happens twice.");
     let ways = [
@@ -185,8 +187,13 @@ fn settle(execution: &str, call: usize, path: &str) -> Markup {
                 p { (means) }
                 input type="hidden" name="call" data-type="number" value=(call);
                 input type="hidden" name="as" data-type="string" value=(way);
-                @if asks == "value" { label { "Value, as JSON (optional)" input name="value" data-type="json" autocomplete="off"; } }
+                @match output.filter(|_| asks == "value") {
+                    Some(schema) => fieldset.fields { legend { "What it gave" } (form::scoped_fields(schema, "value", &format!("call-{call}"))) },
+                    None if asks == "value" => label { "Value, as JSON (optional)" input name="value" data-type="json" autocomplete="off"; },
+                    None => {}
+                }
                 @if asks == "reason" { label { "Reason (optional)" input name="reason" data-type="string" autocomplete="off"; } }
+                p.violation role="alert" {}
                 button class=[(way == "retry").then_some("destructive")] { (name) }
             }
         }

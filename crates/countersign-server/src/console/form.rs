@@ -13,6 +13,11 @@ const ONE_LINE: u64 = 200;
 
 /// Every property as a field; names begin with `prefix`.
 pub(super) fn fields(schema: &Value, prefix: &str) -> Markup {
+    scoped_fields(schema, prefix, "")
+}
+
+/// The same, for a page with several such forms: their elements are told apart by `scope`.
+pub(super) fn scoped_fields(schema: &Value, prefix: &str, scope: &str) -> Markup {
     let required = schema.get("required").and_then(Value::as_array);
     let is_required =
         |name: &str| required.is_some_and(|all| all.iter().any(|one| one.as_str() == Some(name)));
@@ -21,7 +26,7 @@ pub(super) fn fields(schema: &Value, prefix: &str) -> Markup {
         @match properties.filter(|all| !all.is_empty()) {
             None => p.faint { "Nothing to fill in." },
             Some(all) => @for (name, property) in all {
-                (Field { name: &format!("{prefix}.{name}"), property: resolve(property, schema), need: need(is_required(name)), label: name }.markup())
+                (Field { name: &format!("{prefix}.{name}"), property: resolve(property, schema), need: need(is_required(name)), label: name, scope }.markup())
             },
         }
     }
@@ -49,12 +54,13 @@ struct Field<'a> {
     property: &'a Value,
     need: Need,
     label: &'a str,
+    scope: &'a str,
 }
 
 impl Field<'_> {
     fn markup(&self) -> Markup {
         let title = self.text("title").unwrap_or(self.label);
-        let id = format!("field-{}", self.name.replace('.', "-"));
+        let id = format!("field-{}{}", self.scope, self.name.replace('.', "-"));
         let hint = format!("{id}-hint");
         let described = self.text("description").map(|_| hint.as_str());
         let required = self.need == Need::Required;

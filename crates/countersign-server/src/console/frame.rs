@@ -97,7 +97,8 @@ impl Reader {
 
     /// A whole page.
     pub(super) fn page(&self, place: Place, title: &str, main: &Markup) -> Response {
-        let waiting = self.standing.pending;
+        let doubts = self.standing.in_doubt;
+        let waiting = self.standing.pending + doubts;
         let count = if waiting == 0 { String::new() } else { format!("({waiting}) ") };
         let body = html! {
             a.skip href="#main" { "Skip to content" }
@@ -108,7 +109,7 @@ impl Reader {
                         @if !matches!(one, Place::Tokens | Place::Users) || self.is_admin() {
                             a href=(address) aria-current=[(one == place).then_some("page")] {
                                 (name)
-                                @if one == Place::Inbox { " " span.count data-count hidden[waiting == 0] { (waiting) } }
+                                @if one == Place::Inbox { " " span.count data-count data-doubts=(doubts) hidden[waiting == 0] { (waiting) } }
                             }
                         }
                     }

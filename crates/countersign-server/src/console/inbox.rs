@@ -1,4 +1,4 @@
-//! The inbox: what waits, oldest first, and beside it the request that is open.
+//! The inbox: calls in doubt on top, then what waits, oldest first, and beside it the request that is open.
 //!
 //! A card says enough to choose; it never stands for the request itself. What is decided is what the pane shows, whole.
 
@@ -17,6 +17,8 @@ use crate::wire;
 
 /// How many cards come at once; the script asks for more as they are reached.
 const CARDS: &str = "25";
+/// How many executions in doubt stand on top; the rest is one click away.
+const DOUBTS: &str = "10";
 /// The most cards that are asked for by name.
 const MOST_NAMED: usize = 50;
 
@@ -33,6 +35,9 @@ pub(super) struct Wanted {
 pub(super) async fn page(reader: Reader) -> Result<Response, Trouble> {
     let list: wire::List<wire::Elicitation> = reader.get(&waiting(None)).await?;
     let schemas = schemas_of(&reader, &list.items).await?;
+    let in_doubt: wire::List<wire::ExecutionSummary> = reader
+        .get(&query("/api/executions", &[("status", Some("in_doubt")), ("limit", Some(DOUBTS))]))
+        .await?;
     let main = html! {
         div.inbox {
             section.waiting aria-labelledby="waiting" {
@@ -44,10 +49,11 @@ pub(super) async fn page(reader: Reader) -> Result<Response, Trouble> {
                         button.quiet type="button" data-show-keys { "Keys " kbd { "?" } }
                     }
                 }
+                (doubts(&in_doubt))
                 (damaged(&list.damaged))
                 ol #cards data-next=[list.next_cursor.as_deref()] { (cards_of(&list.items, &schemas)) }
                 div #more {}
-                (nothing(!list.items.is_empty()))
+                (nothing(!list.items.is_empty() || !in_doubt.items.is_empty()))
             }
             section #pane aria-label="Request" { p.faint.hint { "Choose a request to read it whole." } }
         }
@@ -94,6 +100,22 @@ async fn schemas_of(reader: &Reader, items: &[wire::Elicitation]) -> Result<Sche
 
 fn cards_of(items: &[wire::Elicitation], schemas: &Schemas) -> Markup {
     html! { @for item in items { (card(item, schemas)) } }
+}
+
+/// What is in doubt, above everything that waits.
+fn doubts(list: &wire::List<wire::ExecutionSummary>) -> Markup {
+    html! {
+        section #doubts.doubt hidden[list.items.is_empty()] aria-labelledby="in-doubt" {
+            h2 #in-doubt { "In doubt" }
+            p { "These calls were started and their outcome is unknown. Check the outside system, then settle them." }
+            ul.plain {
+                @for item in &list.items {
+                    li { a href={ "/executions/" (item.execution_id) } { @match &item.tool { Some(tool) => (text(tool)), None => "Script" } } " started " (when::age(&item.created_at)) ", requested by " (short(&item.requester)) }
+                }
+            }
+            @if list.next_cursor.is_some() { p { a href="/executions?status=in_doubt" { "All executions in doubt" } } }
+        }
+    }
 }
 
 fn card(item: &wire::Elicitation, schemas: &Schemas) -> Markup {

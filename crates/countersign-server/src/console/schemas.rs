@@ -11,8 +11,15 @@ use super::arguments::{Secrets, Shown};
 use super::frame::{Reader, Trouble};
 use crate::wire;
 
-/// The input schemas of some tools.
-pub(super) struct Schemas(BTreeMap<String, Value>);
+/// The schemas of some tools.
+pub(super) struct Schemas(BTreeMap<String, Known>);
+
+/// What a tool takes and gives; nothing where it is no longer in the catalog.
+#[derive(Default)]
+struct Known {
+    input: Value,
+    output: Value,
+}
 
 impl Schemas {
     /// Those of these tools, as far as they are still in the catalog.
@@ -24,14 +31,22 @@ impl Schemas {
             }
             let found: Option<wire::ToolDetail> =
                 reader.find(&format!("/api/tools/{}", segment(path))).await?;
-            all.insert(path.to_owned(), found.map_or(Value::Null, |tool| tool.input_schema));
+            let known = found.map(|tool| Known { input: tool.input_schema, output: tool.output_schema });
+            all.insert(path.to_owned(), known.unwrap_or_default());
         }
         Ok(Self(all))
     }
 
     /// The arguments of a call, with their secrets taken out.
     pub(super) fn shown<'a>(&self, tool: &str, args: &'a Value) -> Shown<'a> {
-        Shown::of(args, self.0.get(tool).unwrap_or(&Value::Null))
+        Shown::of(args, self.0.get(tool).map_or(&Value::Null, |known| &known.input))
+    }
+
+    /// What a tool gives, where that is an object with named fields.
+    pub(super) fn output_fields(&self, tool: &str) -> Option<&Value> {
+        let output = &self.0.get(tool)?.output;
+        output["properties"].as_object().filter(|fields| !fields.is_empty())?;
+        Some(output)
     }
 
     /// What is secret in the calls of a journal.

@@ -1,6 +1,10 @@
-//! `inbox`: what waits for a person. It only looks; `--watch` is in `watch`.
+//! `inbox`: what waits for a person, calls in doubt first. It only looks; `--watch` is in `watch`.
 
-use countersign_server::wire::{Elicitation, List};
+use std::time::Duration;
+
+use countersign_core::execution::{Execution, Recovery};
+use countersign_server::wire::{Elicitation, ExecutionSummary, List, Status};
+use serde_json::json;
 
 use crate::args::InboxArgs;
 use crate::client::Part;
@@ -23,6 +27,12 @@ pub(super) async fn run(ready: Ready, args: InboxArgs) -> anyhow::Result<Exit> {
 
 async fn look(contact: &Contact) -> anyhow::Result<Exit> {
     let screen = contact.screen;
+    let doubts = doubts(contact).await?;
+    if screen.format == Format::Text {
+        for doubt in &doubts {
+            screen.print(&doubt_entry(doubt, screen.out, contact).await?)?;
+        }
+    }
     let (mut waiting, mut late) = (Vec::new(), 0_usize);
     let (mut part, mut number) = (Some(Part::default()), 0_usize);
     while let Some(wanted) = part {
@@ -44,16 +54,86 @@ async fn look(contact: &Contact) -> anyhow::Result<Exit> {
         }
     }
     if screen.format == Format::Json {
-        screen.print_json(&serde_json::to_value(List::whole(waiting))?)?;
+        let mut list = serde_json::to_value(List::whole(waiting))?;
+        list["inDoubt"] = doubts.iter().map(|doubt| json!(doubt.summary)).collect();
+        screen.print_json(&list)?;
         return Ok(Exit::Done);
     }
     let late = if late == 0 { String::new() } else { format!(" {late} more expired undecided.") };
+    let in_doubt = match doubts.len() {
+        0 => String::new(),
+        number => format!("{number} in doubt. "),
+    };
     screen.print(&match number {
-        0 => format!("Nothing waits for a person.{late}"),
-        1 => format!("1 waits for a person.{late}"),
-        number => format!("{number} wait for a person.{late}"),
+        0 => format!("{in_doubt}Nothing waits for a person.{late}"),
+        1 => format!("{in_doubt}1 waits for a person.{late}"),
+        number => format!("{in_doubt}{number} wait for a person.{late}"),
     })?;
     Ok(Exit::Done)
+}
+
+/// An execution with calls in doubt.
+struct Doubt {
+    summary: ExecutionSummary,
+    /// Their numbers.
+    calls: Vec<usize>,
+}
+
+/// Every execution with a call in doubt. Without a server, also those whose process ended in a call: nobody was there to
+/// record the doubt, and this command changes nothing.
+async fn doubts(contact: &Contact) -> Result<Vec<Doubt>, Problem> {
+    let statuses: &[Status] = match contact.serves {
+        Serves::Here => &[Status::InDoubt, Status::Running],
+        Serves::Elsewhere => &[Status::InDoubt],
+    };
+    let (mut all, mut part) = (Vec::new(), Some(Part::default()));
+    while let Some(wanted) = part {
+        let list = contact.operator.executions(statuses, &wanted).await?;
+        part = Part::after(&list);
+        for mut summary in list.items {
+            let calls = calls_in_doubt(contact, &summary).await?;
+            if !calls.is_empty() {
+                summary.status = Status::InDoubt;
+                all.push(Doubt { summary, calls });
+            }
+        }
+    }
+    Ok(all)
+}
+
+async fn calls_in_doubt(contact: &Contact, summary: &ExecutionSummary) -> Result<Vec<usize>, Problem> {
+    let id = &summary.execution_id;
+    if summary.status == Status::InDoubt {
+        let result = contact.operator.execution(id, Duration::ZERO).await?;
+        let numbered = result.calls.iter().enumerate();
+        return Ok(numbered
+            .filter(|(_, call)| call.status == "in_doubt")
+            .map(|(number, _)| number)
+            .collect());
+    }
+    let journal = contact.operator.journal(id).await?;
+    let found = Execution::replay(&journal).map(|execution| execution.recover()).unwrap_or_default();
+    let numbers = found.iter().filter_map(|recovery| match recovery {
+        Recovery::FoundInDoubt(call) => call.to_string().parse().ok(),
+        _ => None,
+    });
+    Ok(numbers.collect())
+}
+
+async fn doubt_entry(doubt: &Doubt, paint: Paint, contact: &Contact) -> Result<String, Problem> {
+    let id = &doubt.summary.execution_id;
+    let result = contact.operator.execution(id, Duration::ZERO).await?;
+    let mut text = format!("{}  {}\n", paint.bold(id), paint.yellow("in doubt: started, outcome unknown"));
+    for number in &doubt.calls {
+        let settle = contact.invocation.command(&format!("settle {id} {number} --as done|failed|retry"));
+        if let Some(call) = result.calls.get(*number) {
+            let args = crate::shown::json_block(&call.args, "  ", paint);
+            text.push_str(&format!("  call {number}    {}\n{args}", crate::shown::line(&call.path)));
+        }
+        text.push_str(&format!("  settle    {settle}\n"));
+    }
+    text.push_str("  Check the outside system, then settle it. It will not run again by itself.\n\n");
+    Ok(text)
 }
 
 async fn entry(asked: &Elicitation, paint: Paint, contact: &Contact) -> String {

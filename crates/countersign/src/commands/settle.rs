@@ -1,6 +1,8 @@
 //! `settle`: a person says what became of a call in doubt.
 
+use countersign_sdk::FormSchema;
 use countersign_server::wire::{SettleRequest, Settlement};
+use serde_json::{Map, Value, json};
 
 use super::call::violations;
 use super::executions::{execution_id, not_found};
@@ -12,7 +14,7 @@ use crate::{report, short_ids};
 
 pub(super) async fn run(ready: Ready, args: SettleArgs) -> anyhow::Result<Exit> {
     execution_id(&args.execution, &ready.setup.invocation)?;
-    let request = request(&args)?;
+    let mut request = request(&args)?;
     let exit = ready
         .with_server(Purpose::Change, async |contact| {
             let id = short_ids::execution(contact, &args.execution).await?;
@@ -24,6 +26,16 @@ pub(super) async fn run(ready: Ready, args: SettleArgs) -> anyhow::Result<Exit> 
             {
                 return Err(contact.tool_not_here(&call.path, "so it cannot run again").into());
             }
+            if let (Settlement::Done, None, Some(call)) = (request.settlement, &request.value, call)
+                && contact.screen.can_ask()
+                && let Some(schema) = output_form(contact, &call.path).await
+            {
+                contact.screen.note(&format!("What did {} give? Look at the outside system.", call.path));
+                let Some(value) = crate::terminal::fill_in(&schema, contact.screen).await else {
+                    return Err(Problem::new("not_settled", "nothing was settled").into());
+                };
+                request.value = Some(value);
+            }
             let settled = contact.operator.settle(&id, &request).await;
             let path = call.map_or("the tool", |call| call.path.as_str());
             settled.map_err(|problem| refused(problem, &id, path, contact))?;
@@ -33,6 +45,23 @@ pub(super) async fn run(ready: Ready, args: SettleArgs) -> anyhow::Result<Exit> 
         .await?;
     // Settled as failed is settled; only what ran again can fail anew.
     Ok(if args.settlement == SettlementArg::Retry { exit } else { Exit::Done })
+}
+
+/// The tool's output as a form, where it is an object of plain fields. For any other there is `--value`.
+async fn output_form(contact: &Contact, path: &str) -> Option<FormSchema> {
+    let output = contact.operator.tool(path).await.ok()?.output_schema;
+    let known = ["type", "title", "description", "enum", "minimum", "maximum", "minLength", "maxLength"];
+    let properties: Map<String, Value> = output["properties"]
+        .as_object()?
+        .iter()
+        .map(|(name, property)| {
+            let kept = property.as_object().into_iter().flatten();
+            let kept = kept.filter(|(key, _)| known.contains(&key.as_str()));
+            (name.clone(), kept.map(|(key, value)| (key.clone(), value.clone())).collect::<Value>())
+        })
+        .collect();
+    let required = output.get("required").cloned().unwrap_or_else(|| json!([]));
+    FormSchema::new(&json!({ "type": "object", "properties": properties, "required": required })).ok()
 }
 
 fn request(args: &SettleArgs) -> Result<SettleRequest, Problem> {

@@ -35,6 +35,20 @@ pub(super) async fn fill(schema: &FormSchema, keyboard: &mut Keyboard, screen: S
     }
 }
 
+/// Asks for every field until the person sends what they make; nothing where the input ends.
+pub(super) async fn complete(schema: &FormSchema, keyboard: &mut Keyboard, screen: Screen) -> Option<Value> {
+    loop {
+        let data = answers(schema, keyboard, screen).await?;
+        screen.note(&format!("Your answer\n{}", shown::json_block(&data, "  ", screen.err)));
+        screen.ask("[y] send it   [q] leave it   anything else: start over\n> ");
+        match keyboard.line().await?.as_str() {
+            "y" => return Some(data),
+            "q" => return None,
+            _ => {}
+        }
+    }
+}
+
 /// One field of a form.
 pub(crate) struct Field<'f> {
     name: &'f str,

@@ -135,6 +135,11 @@ async fn ask(pending: &Pending, denials: &[String], keyboard: &mut Keyboard, scr
     }
 }
 
+/// Asks for the fields of a form that nobody else asked for; nothing where the person leaves.
+pub(crate) async fn fill_in(schema: &FormSchema, screen: Screen) -> Option<Value> {
+    form::complete(schema, &mut Keyboard::of_process(), screen).await
+}
+
 /// Waits until somebody else decides a question.
 async fn decided_elsewhere(contact: &Contact, elicitation: &str) -> Decision {
     loop {

@@ -1,6 +1,6 @@
 //! What the server tells: the list whenever the connection is new, then each question as it comes and goes.
 
-use countersign_server::wire::{Elicitation, ElicitationResponse};
+use countersign_server::wire::{Elicitation, ElicitationResponse, ExecutionSummary, Status};
 use tokio::sync::mpsc::Sender;
 
 use super::model::MOST_ITEMS;
@@ -14,6 +14,8 @@ use crate::report;
 pub(super) enum Heard {
     /// Everything that waits.
     Listed { items: Vec<Elicitation>, more: bool },
+    /// The executions with a call in doubt, as they are now.
+    Doubts(Vec<ExecutionSummary>),
     /// A new question.
     Asked(Box<Elicitation>),
     /// How exactly the same thing was denied before.
@@ -29,8 +31,18 @@ pub(super) enum Heard {
 /// Follows the server until nobody listens.
 pub(super) async fn follow(client: Client, names: Names, tell: Sender<Heard>) {
     let mut events = client.events();
+    let mut in_doubt = 0;
     loop {
-        let heard = match events.next().await {
+        let next = events.next().await;
+        if concerns_doubts(&next, in_doubt)
+            && let Ok(list) = client.executions(&[Status::InDoubt], &Part::default()).await
+        {
+            in_doubt = list.items.len();
+            if tell.send(Heard::Doubts(list.items)).await.is_err() {
+                return;
+            }
+        }
+        let heard = match next {
             client::Heard::Connected => listed(&client).await,
             client::Heard::News(news) => Ok(told(*news, &names)),
             client::Heard::Lost(problem) => Ok(Some(Heard::Lost(problem.message))),
@@ -52,6 +64,15 @@ pub(super) async fn follow(client: Client, names: Names, tell: Sender<Heard>) {
                 return;
             }
         }
+    }
+}
+
+/// Whether a call may have come into doubt or out of it.
+fn concerns_doubts(heard: &client::Heard, in_doubt: usize) -> bool {
+    match heard {
+        client::Heard::Connected => true,
+        client::Heard::News(news) => news.happened.status == Status::InDoubt || in_doubt > 0,
+        client::Heard::Lost(_) => false,
     }
 }
 

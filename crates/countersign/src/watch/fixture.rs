@@ -1,7 +1,7 @@
 //! Questions for the tests of the model and the view.
 
 use countersign_core::time::Timestamp;
-use countersign_server::wire::{Decision, Elicitation, Pending, PendingKind};
+use countersign_server::wire::{Decision, Elicitation, ExecutionSummary, Pending, PendingKind, Status};
 use ratatui::layout::Size;
 use serde_json::{Value, json};
 
@@ -43,6 +43,20 @@ pub(super) fn asked(no: u32, args: Value) -> Elicitation {
         owner_name: None,
         decision: None,
         cannot_approve: None,
+    }
+}
+
+/// An execution with a call in doubt.
+pub(super) fn doubtful(no: u32) -> ExecutionSummary {
+    ExecutionSummary {
+        execution_id: format!("exec_{no:032x}"),
+        status: Status::InDoubt,
+        tool: Some("bank.pay".to_owned()),
+        session_id: "ses_local".to_owned(),
+        requester: "agent-1".to_owned(),
+        idempotency_key: None,
+        created_at: NOW.to_string(),
+        updated_at: NOW.to_string(),
     }
 }
 

@@ -81,6 +81,7 @@ fn take(model: &mut Model, news: Heard) {
     let now = SystemClock.now();
     match news {
         Heard::Listed { items, more } => model.listed(items, more, now),
+        Heard::Doubts(doubts) => model.doubted(doubts),
         Heard::Asked(asked) => model.asked(*asked, now),
         Heard::DeniedBefore { id, denials } => model.denied_before(&id, denials),
         Heard::Decided { id, words } => model.decided(&id, &words, now),

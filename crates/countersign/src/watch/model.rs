@@ -5,7 +5,7 @@ use std::time::Duration;
 use countersign_core::time::Timestamp;
 use countersign_sdk::Remember;
 use countersign_server::wire::{
-    Decision, Elicitation, ElicitationResponse, Pending, PendingKind, ResolveRequest,
+    Decision, Elicitation, ElicitationResponse, ExecutionSummary, Pending, PendingKind, ResolveRequest,
 };
 use ratatui::layout::Size;
 
@@ -20,6 +20,8 @@ use crate::{report, shown};
 
 /// The most questions that are kept on the screen; the oldest.
 pub(super) const MOST_ITEMS: usize = 1_000;
+/// The most rows that executions in doubt take; the questions below want to be seen too.
+pub(super) const MOST_DOUBT_ROWS: usize = 3;
 /// How long a question that was decided stays, to say by whom.
 const LINGER: Duration = Duration::from_secs(4);
 /// How long a question must have stood under the cursor before a key decides it, where the person did not put it there.
@@ -106,6 +108,8 @@ pub(super) enum Link {
 pub(super) struct Model {
     pub(super) url: String,
     pub(super) names: Names,
+    /// Executions with a call in doubt: they stand above the questions.
+    pub(super) doubts: Vec<ExecutionSummary>,
     pub(super) items: Vec<Item>,
     pub(super) more: bool,
     pub(super) link: Link,
@@ -126,6 +130,7 @@ impl Model {
         Self {
             url: url.to_owned(),
             names,
+            doubts: Vec::new(),
             items: Vec::new(),
             more: false,
             link: Link::Opening,
@@ -160,12 +165,23 @@ impl Model {
 
     /// How many rows of the page fit on the screen.
     pub(super) fn page_height(&self) -> usize {
-        usize::from(areas(self.size, self.items.len()).page.height)
+        usize::from(areas(self.size, self.list_rows()).page.height)
     }
 
     /// How many questions wait.
     pub(super) fn waiting(&self) -> usize {
         self.items.iter().filter(|item| !matches!(item.state, State::Decided { .. })).count()
+    }
+
+    /// How many rows the list would like to have.
+    pub(super) fn list_rows(&self) -> usize {
+        self.items.len() + self.doubts.len().min(MOST_DOUBT_ROWS)
+    }
+
+    /// The executions with a call in doubt, as they are now.
+    pub(super) fn doubted(&mut self, doubts: Vec<ExecutionSummary>) {
+        self.doubts = doubts;
+        self.lay_out();
     }
 
     pub(super) fn resize(&mut self, size: Size) {
@@ -463,7 +479,7 @@ impl Model {
 
     /// Lays out the page of the question under the cursor, and notes how far it has been on the screen.
     fn lay_out(&mut self) {
-        let areas = areas(self.size, self.items.len());
+        let areas = areas(self.size, self.list_rows());
         let height = usize::from(areas.page.height);
         let at = self.position();
         // A question never changes, and may be a megabyte long: it is laid out once for each width.

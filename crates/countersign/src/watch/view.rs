@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use countersign_core::time::Timestamp;
 use countersign_sdk::Remember;
-use countersign_server::wire::PendingKind;
+use countersign_server::wire::{ExecutionSummary, PendingKind};
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect, Size};
 use ratatui::style::{Color, Modifier, Style};
@@ -12,7 +12,7 @@ use ratatui::text::{Line, Span};
 use ratatui::widgets::{Clear, Paragraph, Scrollbar, ScrollbarOrientation, ScrollbarState, Wrap};
 
 use super::coloured;
-use super::model::{Item, Link, Mode, Model, State};
+use super::model::{Item, Link, MOST_DOUBT_ROWS, Mode, Model, State};
 use super::page::PageRow;
 use crate::report;
 use crate::screen::Paint;
@@ -57,7 +57,7 @@ pub(super) fn areas(size: Size, items: usize) -> Areas {
 
 /// Draws everything.
 pub(super) fn draw(frame: &mut Frame<'_>, model: &Model, paint: Paint, now: Timestamp) {
-    let areas = areas(model.size, model.items.len());
+    let areas = areas(model.size, model.list_rows());
     let inside = |area: Rect| area.intersection(frame.area());
     let areas = Areas {
         title: inside(areas.title),
@@ -90,8 +90,12 @@ fn title(frame: &mut Frame<'_>, area: Rect, model: &Model, paint: Paint) {
         Link::Live => Span::styled("live", coloured(paint, Color::Green)),
         Link::Lost(_) => Span::styled("offline, trying again", coloured(paint, Color::Red)),
     };
+    let doubts = match model.doubts.len() {
+        0 => String::new(),
+        number => format!("{number} in doubt, "),
+    };
     let bar = Style::new().add_modifier(Modifier::REVERSED);
-    let left = format!(" Countersign  {number} ");
+    let left = format!(" Countersign  {doubts}{number} ");
     let right = [link, Span::raw(format!("  {} ", line(&model.url)))];
     let used = Span::raw(&left).width() + right.iter().map(Span::width).sum::<usize>();
     let gap = " ".repeat(usize::from(area.width).saturating_sub(used));
@@ -101,19 +105,42 @@ fn title(frame: &mut Frame<'_>, area: Rect, model: &Model, paint: Paint) {
 }
 
 fn list(frame: &mut Frame<'_>, area: Rect, model: &Model, paint: Paint, now: Timestamp) {
+    let mut lines = doubt_rows(model, usize::from(area.height), paint);
     if model.items.is_empty() {
-        let words = Span::styled("  What asks for approval appears here by itself.", dim());
-        frame.render_widget(Paragraph::new(words), area);
+        if lines.is_empty() {
+            lines.push(Line::styled("  What asks for approval appears here by itself.", dim()));
+        }
+        frame.render_widget(Paragraph::new(lines), area);
         return;
     }
-    let height = usize::from(area.height);
+    let height = usize::from(area.height).saturating_sub(lines.len());
     let at = model.position().unwrap_or(0);
     // The cursor stays in sight; what stands before it gives way.
     let first = at.saturating_sub(height.saturating_sub(1));
     let width = model.items.iter().map(|item| item.question().tool_path.len()).max().unwrap_or(0).min(32);
     let rows = model.items.iter().enumerate().skip(first).take(height);
-    let lines: Vec<Line<'_>> = rows.map(|(no, item)| row(item, no == at, width, paint, now)).collect();
+    lines.extend(rows.map(|(no, item)| row(item, no == at, width, paint, now)));
     frame.render_widget(Paragraph::new(lines), area);
+}
+
+/// What is in doubt, above everything else. At least one row stays for the questions.
+fn doubt_rows<'a>(model: &Model, height: usize, paint: Paint) -> Vec<Line<'a>> {
+    let questions = usize::from(!model.items.is_empty());
+    let room = height.saturating_sub(questions).min(MOST_DOUBT_ROWS);
+    let all = model.doubts.len();
+    let style = coloured(paint, Color::Yellow);
+    let shown = if all > room { room.saturating_sub(1) } else { all };
+    let one = |doubt: &ExecutionSummary| {
+        let tool = doubt.tool.as_deref().map_or_else(|| "script".to_owned(), line);
+        let words = format!("! in doubt  {}  {tool}", line(&doubt.execution_id));
+        Line::styled(words, style)
+    };
+    let mut lines: Vec<Line<'a>> = model.doubts.iter().take(shown).map(one).collect();
+    if shown < all && room > 0 {
+        let words = format!("! {} more in doubt: countersign executions --status in_doubt", all - shown);
+        lines.push(Line::styled(words, style));
+    }
+    lines
 }
 
 fn row<'a>(item: &Item, chosen: bool, width: usize, paint: Paint, now: Timestamp) -> Line<'a> {

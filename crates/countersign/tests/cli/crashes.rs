@@ -11,6 +11,7 @@ use countersign_store::SqliteStore;
 use serde_json::json;
 
 use crate::shell::{Process, Shell};
+use crate::terminal::Terminal;
 
 const SLOW: &str = r#"{"to":"ann","amount":5,"delayMs":60000}"#;
 
@@ -54,12 +55,35 @@ fn a_pause_survives_its_process_and_a_second_process_is_told_to_wait() {
     shell.run(&["doctor"]).printed(&["is working on the data folder"]);
 
     process.kill();
+    let inbox = shell.run(&["inbox"]);
+    inbox.printed(&[
+        "in doubt: started, outcome unknown",
+        "bank.pay",
+        "1 in doubt. Nothing waits for a person.",
+    ]);
+    inbox.printed(&[&format!("settle {execution} 0 --as done|failed|retry")]);
+    assert_eq!(shell.json(&["inbox"])["inDoubt"][0]["executionId"], json!(execution));
     shell.run(&["executions", &execution]).printed(&["in doubt", "settle"]);
     shell
         .run(&["--demo", "approve", &elicitation])
         .failed(1, &["in doubt", "It will not run again by itself"]);
     assert_eq!(shell.json(&["--demo", "call", "bank.ledger"])["value"]["transfers"], json!([]));
     assert_eq!(shell.json(&["executions", &execution])["status"], "in_doubt");
+}
+
+#[test]
+fn settling_as_done_at_a_terminal_asks_for_the_fields_that_the_tool_gives() {
+    let shell = Shell::new();
+    let (execution, elicitation) = shell.paused("bank.pay", SLOW);
+    running_handler(&shell, &elicitation).kill();
+    let mut terminal = Terminal::of(&shell, &["--demo", "settle", &execution, "0", "--as", "done"]);
+    for (field, answer) in [("\namount", "5"), ("\nexecutionId", &execution), ("\nid", "9"), ("\nto", "ann")]
+    {
+        terminal.answer(field, answer);
+    }
+    terminal.answer("send it", "y");
+    assert!(terminal.ends_with(0).contains("\"id\": 9"));
+    assert_eq!(shell.json(&["executions", &execution])["status"], "succeeded");
 }
 
 #[test]

@@ -56,17 +56,23 @@ async fn a_call_in_doubt_is_settled_in_each_of_the_three_ways() {
     }
     let [done, failed, again] = &calls[..] else { unreachable!() };
 
+    browser.go(&program.desk, "/").await;
+    browser.says("#doubts", "bank.pay").await;
+    browser.says("[data-count]", "3").await;
+    browser.until("it does not say that nothing waits", "document.querySelector('#empty').hidden").await;
     browser.go(&program.desk, &done.execution_page()).await;
     browser.says(".doubt", "It will not be run again unless you say so").await;
     browser.says(".doubt .tree", "“done”").await;
-    browser.write("[data-api$='/settle'] [name=value]", "{ not json").await;
-    browser.click(&way("done")).await;
-    browser.says("#said", "not JSON").await;
     let value = json!({ "id": 7, "to": "done", "amount": 5, "executionId": done.execution });
-    browser.write("[data-api$='/settle'] [name=value]", &value.to_string()).await;
+    for (field, text) in
+        [("id", "7"), ("to", "done"), ("amount", "5"), ("executionId", done.execution.as_str())]
+    {
+        browser.write(&format!("[data-api$='/settle'] [name='value.{field}']"), text).await;
+    }
     browser.click(&way("done")).await;
     browser.says(".stands", "succeeded").await;
     assert_eq!(program.desk.end_of(done).await["value"], value);
+    browser.says("[data-count]", "2").await;
 
     browser.go(&program.desk, &failed.execution_page()).await;
     browser.write("[data-api$='/settle'] [name=reason]", "The bank knows nothing of it.").await;

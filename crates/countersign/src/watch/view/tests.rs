@@ -5,7 +5,9 @@ use ratatui::backend::TestBackend;
 use ratatui::layout::Size;
 use serde_json::json;
 
-use super::super::fixture::{NOW, asked, denied_by_ann, each_call, form, showing, showing_on, typed};
+use super::super::fixture::{
+    NOW, asked, denied_by_ann, doubtful, each_call, form, showing, showing_on, typed,
+};
 use super::super::model::Key;
 use super::*;
 use crate::names::Names;
@@ -20,6 +22,22 @@ fn screen(model: &Model) -> String {
 #[test]
 fn nothing_waits() {
     insta::assert_snapshot!(screen(&showing(vec![])));
+}
+
+#[test]
+fn calls_in_doubt_stand_above_the_questions_and_in_the_count() {
+    let mut model = showing(vec![asked(1, json!({ "id": 1 })), each_call(250)]);
+    model.doubted(vec![doubtful(7)]);
+    let one = screen(&model);
+    insta::assert_snapshot!("one_call_in_doubt", one);
+    model.doubted((0..5).map(doubtful).collect());
+    let five = screen(&model);
+    assert!(five.contains("5 in doubt, 2 wait for a person"), "{five}");
+    assert!(five.contains("! 3 more in doubt"), "{five}");
+    let mut alone = showing(vec![]);
+    alone.doubted(vec![doubtful(7)]);
+    let alone = screen(&alone);
+    assert!(alone.contains("1 in doubt, nothing waits") && alone.contains("! in doubt  exec_"), "{alone}");
 }
 
 #[test]
