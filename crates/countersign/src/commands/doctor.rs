@@ -5,7 +5,6 @@ mod in_force;
 
 use std::path::Path;
 
-use countersign_core::policy::Writes;
 use countersign_kernel::ports::{Credentials as _, EnvCredentials};
 use countersign_sandbox::RequiredIsolation;
 use countersign_sdk::{Plugin, Principal};
