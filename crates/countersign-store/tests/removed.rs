@@ -44,7 +44,7 @@ fn ways() -> Vec<Way> {
     ]
 }
 
-fn is_unavailable<T: std::fmt::Debug>(way: &str, result: Result<T, StoreError>) {
+fn is_unavailable<T: std::fmt::Debug>(way: &str, result: &Result<T, StoreError>) {
     assert!(matches!(result, Err(StoreError::Unavailable(_))), "{way}: {result:?}");
 }
 
@@ -59,15 +59,15 @@ async fn nothing_is_answered_with_success_once_a_file_is_gone_also_when_it_comes
 
         remove(&folder);
         let after = Subject::new();
-        is_unavailable(way, store.commit(after.start()).await);
-        is_unavailable(way, store.execution(before.id).await);
-        is_unavailable(way, store.elicitations(Default::default(), Page::first(10)).await);
-        is_unavailable(way, store.standing().await);
-        is_unavailable(way, store.commit_soon(Subject::new().start()));
+        is_unavailable(way, &store.commit(after.start()).await);
+        is_unavailable(way, &store.execution(before.id).await);
+        is_unavailable(way, &store.elicitations(Default::default(), Page::first(10)).await);
+        is_unavailable(way, &store.standing().await);
+        is_unavailable(way, &store.commit_soon(Subject::new().start()));
 
         put_back(&folder);
-        is_unavailable(way, store.commit(Subject::new().start()).await);
-        is_unavailable(way, store.execution(before.id).await);
+        is_unavailable(way, &store.commit(Subject::new().start()).await);
+        is_unavailable(way, &store.execution(before.id).await);
         drop(store);
 
         let again = SqliteStore::open(&folder).unwrap();
