@@ -212,15 +212,7 @@ impl AuditEntry {
             EventBody::CallStarted { call, by } => {
                 self.call = Some(*call);
                 self.digest = execution.call(*call).map(|c| c.digest);
-                self.detail = match by {
-                    StartedBy::Policy { rule } => format!("allowed by {rule}"),
-                    StartedBy::Grant { id } => format!("covered by {id}"),
-                    StartedBy::Decision { elicitation } => {
-                        self.elicitation = Some(*elicitation);
-                        format!("decided in {elicitation}")
-                    }
-                    StartedBy::Retry => "settled as retry".into(),
-                };
+                self.fill_start(by);
             }
             EventBody::StepRecorded { call, name, .. } => {
                 self.call = Some(*call);
@@ -253,6 +245,18 @@ impl AuditEntry {
                 };
             }
         }
+    }
+
+    fn fill_start(&mut self, by: &StartedBy) {
+        self.detail = match by {
+            StartedBy::Policy { rule } => format!("allowed by {rule}"),
+            StartedBy::Grant { id } => format!("covered by {id}"),
+            StartedBy::Decision { elicitation } => {
+                self.elicitation = Some(*elicitation);
+                format!("decided in {elicitation}")
+            }
+            StartedBy::Retry => "settled as retry".into(),
+        };
     }
 
     fn fill_decision(&mut self, decision: &Decision) {
