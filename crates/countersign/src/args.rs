@@ -168,9 +168,9 @@ pub(crate) enum GrantsCommand {
 /// Whose remembered approvals.
 #[derive(Debug, Args)]
 pub(crate) struct GrantsScope {
-    /// The session
-    #[arg(long, value_name = "ID", default_value = "ses_local")]
-    pub(crate) session: String,
+    /// The session [default: your own, in which `call` and `run` act]
+    #[arg(long, value_name = "ID")]
+    pub(crate) session: Option<String>,
 }
 
 const TOKEN_EXAMPLES: &str = "\
@@ -575,9 +575,9 @@ pub(crate) struct ExplainArgs {
     /// The arguments: JSON, @FILE, or - for standard input; {} where nothing is said
     #[arg(value_name = "JSON|@FILE|-")]
     pub(crate) input: Option<String>,
-    /// The session to ask for
-    #[arg(long, value_name = "ID", default_value = "ses_local")]
-    pub(crate) session: String,
+    /// The session to ask for [default: your own]
+    #[arg(long, value_name = "ID")]
+    pub(crate) session: Option<String>,
 }
 
 const AUDIT_EXAMPLES: &str = "\

@@ -1,12 +1,8 @@
 //! `approve` and `deny`: a person's word, and what came of it.
 //!
 //! Before anything is decided it is made sure that the server could go on with the call: one that does not have the
-//! tool, or has other rules, would have to withdraw the question.
+//! tool would leave it waiting.
 
-use std::path::PathBuf;
-
-use countersign_core::digest::Digest;
-use countersign_core::execution::Execution;
 use countersign_core::ids::{ElicitationId, ExecutionId};
 use countersign_sdk::Remember;
 use countersign_server::wire::{Decision, Elicitation, ElicitationResponse, PendingKind, ResolveRequest};
@@ -16,7 +12,7 @@ use super::call::violations;
 use super::input;
 use crate::args::{ApproveArgs, DenyArgs};
 use crate::client::Part;
-use crate::contact::{Contact, Purpose, Ready, Serves};
+use crate::contact::{Contact, Purpose, Ready};
 use crate::exit::{Exit, Problem};
 use crate::invocation::Invocation;
 use crate::screen::{Format, Screen};
@@ -25,14 +21,9 @@ use crate::{report, short_ids, shown, terminal};
 pub(super) async fn approve(ready: Ready, args: ApproveArgs) -> anyhow::Result<Exit> {
     check_target(&args.id, &ready.setup.invocation)?;
     let data = args.data.as_deref().map(|data| input::json(Some(data), "--data")).transpose()?;
-    let rules = Rules {
-        version: ready.setup.config.policy.version().digest(),
-        file: ready.setup.config.file.clone(),
-    };
     ready
         .with_server(Purpose::Change, async |contact| {
             let asked = decidable(contact, &short_ids::waiting(contact, &args.id).await?).await?;
-            rules.check(&asked, contact).await?;
             let Some(answer) = confirmed(&asked, &args, data, contact).await? else {
                 return Ok(left(contact.screen));
             };
@@ -115,37 +106,6 @@ async fn decide(
     match contact.operator.resolve(&asked.question, answer).await {
         Ok(receipt) => Ok(receipt),
         Err(problem) => Err(refused(problem, contact).await),
-    }
-}
-
-/// The rules that a server in this process decides by.
-struct Rules {
-    version: Digest,
-    file: Option<PathBuf>,
-}
-
-impl Rules {
-    /// An approval is bound to the rules it was asked under; under others the gateway would withdraw the question. A
-    /// server of its own keeps its rules for as long as it runs.
-    async fn check(&self, asked: &Elicitation, contact: &Contact) -> anyhow::Result<()> {
-        if contact.serves == Serves::Elsewhere || asked.decision.is_some() {
-            return Ok(());
-        }
-        let journal = contact.operator.journal(&asked.question.execution_id).await?;
-        let execution = Execution::replay(&journal)?;
-        if execution.unsettled().all(|call| call.policy_version == self.version) {
-            return Ok(());
-        }
-        let file = match &self.file {
-            Some(file) => format!("the rules of {}", file.display()),
-            None => "no rules".to_owned(),
-        };
-        let deny = contact.invocation.command("deny ID");
-        let message = format!("it was asked under other rules than are in force here ({file})");
-        let hint = format!(
-            "Approve with the --config it was asked under. If the rules changed for good, `{deny}` and call again."
-        );
-        Err(Problem::new("approval_void", message).hint(hint).into())
     }
 }
 

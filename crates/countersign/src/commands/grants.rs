@@ -14,13 +14,24 @@ use crate::{report, short_ids, shown};
 
 pub(super) async fn run(ready: Ready, command: GrantsCommand) -> anyhow::Result<Exit> {
     let (GrantsCommand::List(scope) | GrantsCommand::Clear { scope, .. }) = &command;
-    let named = session(&scope.session)?;
+    let named = scope.session.as_deref().map(session).transpose()?;
     ready
-        .with_server(Purpose::Look, async |contact| match command {
-            GrantsCommand::List(_) => list(contact, &named).await,
-            GrantsCommand::Clear { id, .. } => clear(contact, &named, id.as_deref()).await,
+        .with_server(Purpose::Look, async |contact| {
+            let session = match named {
+                Some(named) => named,
+                None => own_session(contact).await?,
+            };
+            match command {
+                GrantsCommand::List(_) => list(contact, &session).await,
+                GrantsCommand::Clear { id, .. } => clear(contact, &session, id.as_deref()).await,
+            }
         })
         .await
+}
+
+/// The session that the server gives this credential where it names none.
+async fn own_session(contact: &Contact) -> Result<String, Problem> {
+    Ok(format!("ses_of_{}", contact.operator.whoami().await?.principal))
 }
 
 async fn list(contact: &Contact, session: &str) -> anyhow::Result<Exit> {

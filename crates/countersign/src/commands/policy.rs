@@ -35,7 +35,7 @@ pub(super) fn check(file: &Path, given: &Given) -> anyhow::Result<Exit> {
 pub(super) async fn explain(ready: Ready, given: &ExplainArgs) -> anyhow::Result<Exit> {
     let path = given.path.as_str();
     let args = input::json(given.input.as_deref(), "the arguments")?;
-    let session_id = Some(session(&given.session)?);
+    let session_id = given.session.as_deref().map(session).transpose()?;
     let request = ExplainRequest { tool: path.to_owned(), args: Some(args), session_id };
     let config = &ready.setup.config;
     let purpose = match (&config.file, config.file_choice) {

@@ -58,7 +58,9 @@ fn a_notice_that_a_killed_server_left_behind_stops_no_command() {
         "{text} {}",
         String::from_utf8_lossy(&inbox.stderr)
     );
-    let approved = home.run(&["--demo", "approve", &execution]);
+    let listed: serde_json::Value = serde_json::from_str(&text).unwrap();
+    let digest = listed["items"][0]["digest"].as_str().unwrap();
+    let approved = home.run(&["--demo", "approve", &execution, "--yes", "--digest", digest]);
     assert!(approved.status.success(), "{}", String::from_utf8_lossy(&approved.stderr));
     home.start();
     let ledger = home.run(&["call", "bank.ledger", "--json"]);

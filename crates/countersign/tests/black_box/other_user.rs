@@ -117,7 +117,11 @@ fn another_unix_user_reads_nothing_and_decides_only_with_a_token_of_its_own() {
     let approver = machine.operator(&["token", "create", "--role", "approver", "--name", "ann"]);
     let inbox = machine.at_the_address(Some(&approver), &["inbox"]);
     assert!(inbox.status.success() && said(&inbox).contains(question), "{inbox:?}");
-    let approved = machine.at_the_address(Some(&approver), &["approve", question]);
+    let listed = machine.at_the_address(Some(&approver), &["inbox", "--json"]);
+    let listed: serde_json::Value = serde_json::from_slice(&listed.stdout).unwrap();
+    let digest = listed["items"][0]["digest"].as_str().unwrap();
+    let approved =
+        machine.at_the_address(Some(&approver), &["approve", question, "--yes", "--digest", digest]);
     assert!(approved.status.success(), "{approved:?}");
     assert_eq!(ledger().matches("\"ann\"").count(), 1, "it ran once: {}", ledger());
 

@@ -70,9 +70,7 @@ fn policy_from_the_file_decides() {
 
 fn sessions_keep_their_approvals_to_themselves(shell: &Shell) {
     let (_, elicitation) = shell.paused("notes.delete", r#"{"id":1}"#);
-    shell
-        .run(&["--demo", "approve", &elicitation, "--remember", "session"])
-        .failed(1, &["There is no note 1"]);
+    shell.approve(&elicitation, &["--remember", "session"]).failed(1, &["There is no note 1"]);
     shell.run(&["--demo", "call", "notes.delete", r#"{"id":2}"#]).failed(1, &["There is no note 2"]);
     let other = shell.json(&["--demo", "call", "notes.delete", r#"{"id":2}"#, "--session", "ses_other"]);
     assert_eq!(other["status"], "paused");
@@ -84,7 +82,7 @@ fn the_demo_bank_asks_only_for_large_transfers(shell: &Shell) {
     let (execution, _) = shell.paused("bank.transfer", r#"{"to":"bob","amount":10000.01}"#);
     let ledger = shell.json(&["--demo", "call", "bank.ledger"]);
     assert_eq!(ledger["value"]["transfers"].as_array().unwrap().len(), 1);
-    let done = shell.json(&["--demo", "approve", &execution]);
+    let done = shell.approved(&execution);
     assert_eq!(done["value"], json!({ "id": 2, "to": "bob", "amount": 10000.01, "executionId": execution }));
     shell.paused("bank.transfer", r#"{"to":"bob","amount":30000}"#);
 }

@@ -18,7 +18,8 @@ const SLOW: &str = r#"{"to":"ann","amount":5,"delayMs":60000}"#;
 /// Starts an approval whose handler takes long, and waits until it runs.
 fn running_handler(shell: &Shell, elicitation: &str) -> Process {
     let before = starts(shell);
-    let process = Process(shell.start(&["--demo", "approve", elicitation]));
+    let words = shell.approval(elicitation, &[]);
+    let process = Process(shell.start(&words.iter().map(String::as_str).collect::<Vec<_>>()));
     for _ in 0..400 {
         if starts(shell) > before {
             return process;
@@ -64,9 +65,7 @@ fn a_pause_survives_its_process_and_a_second_process_is_told_to_wait() {
     inbox.printed(&[&format!("settle {execution} 0 --as done|failed|retry")]);
     assert_eq!(shell.json(&["inbox"])["inDoubt"][0]["executionId"], json!(execution));
     shell.run(&["executions", &execution]).printed(&["in doubt", "settle"]);
-    shell
-        .run(&["--demo", "approve", &elicitation])
-        .failed(1, &["in doubt", "It will not run again by itself"]);
+    shell.approve(&elicitation, &[]).failed(1, &["in doubt", "It will not run again by itself"]);
     assert_eq!(shell.json(&["--demo", "call", "bank.ledger"])["value"]["transfers"], json!([]));
     assert_eq!(shell.json(&["executions", &execution])["status"], "in_doubt");
 }
@@ -109,7 +108,7 @@ fn a_doubt_is_settled_by_a_person_in_one_of_three_ways() {
         .failed(1, &["not what bank.pay gives"]);
     let value = format!(r#"{{"id":9,"to":"ann","amount":5,"executionId":"{done}"}}"#);
     shell.run(&["--demo", "settle", &done, "0", "--as", "done", "--value", &value]).printed(&["\"id\": 9"]);
-    shell.run(&["executions", &done]).printed(&["found in doubt", "settled by admin.token (tok_", "as done"]);
+    shell.run(&["executions", &done]).printed(&["found in doubt", "settled by operator (usr_", "as done"]);
     assert_eq!(shell.json(&["--demo", "call", "bank.ledger"])["value"]["transfers"], json!([]));
 }
 

@@ -25,10 +25,10 @@ fn approve_runs_it_once_and_the_timeline_tells_the_story(shell: &Shell) {
     ]);
     let inbox = shell.json(&["inbox"]);
     assert_eq!(inbox["items"][0]["elicitationId"], json!(elicitation));
-    assert!(inbox["items"][0]["requester"].as_str().unwrap().starts_with("tok_"), "{inbox}");
-    shell.run(&["inbox"]).printed(&["by agent.token (tok_"]);
+    assert!(inbox["items"][0]["requester"].as_str().unwrap().starts_with("usr_"), "{inbox}");
+    shell.run(&["inbox"]).printed(&["by operator (usr_"]);
 
-    let ran = shell.run(&["--demo", "approve", &elicitation, "--comment", "go on"]);
+    let ran = shell.approve(&elicitation, &["--comment", "go on"]);
     ran.printed(&["\"deleted\": true"]);
     assert!(
         ran.err.contains("Approved. notes.delete") && ran.err.contains("Permanently delete note"),
@@ -39,7 +39,7 @@ fn approve_runs_it_once_and_the_timeline_tells_the_story(shell: &Shell) {
     shell.run(&["executions"]).printed(&[&execution, "succeeded", "notes.delete"]);
     let story = [
         "the gate asked",
-        "approved by admin.token (tok_",
+        "approved by operator (usr_",
         "through cli, saying \"go on\"",
         "let run",
         "succeeded",
@@ -47,10 +47,8 @@ fn approve_runs_it_once_and_the_timeline_tells_the_story(shell: &Shell) {
     shell.run(&["executions", &execution]).printed(&story);
     let told = shell.json(&["executions", &execution]);
     assert_eq!((&told["status"], told["journal"].as_array().unwrap().len()), (&json!("succeeded"), 7));
-    shell.run(&["--demo", "approve", &elicitation]).printed(&["\"deleted\": true"]);
-    shell
-        .run(&["--demo", "deny", &elicitation])
-        .failed(1, &["decided already: approved by admin.token (tok_"]);
+    shell.approve(&elicitation, &[]).printed(&["\"deleted\": true"]);
+    shell.run(&["--demo", "deny", &elicitation]).failed(1, &["decided already: approved by operator (usr_"]);
 }
 
 fn deny_runs_nothing_and_tells_the_caller_why(shell: &Shell) {
@@ -62,14 +60,14 @@ fn deny_runs_nothing_and_tells_the_caller_why(shell: &Shell) {
     assert_eq!(told["error"]["code"], "denied");
     assert!(told["error"]["message"].as_str().unwrap().contains("not today"));
     assert_eq!(shell.json(&["--demo", "call", "bank.ledger"])["value"]["transfers"], json!([]));
-    shell.run(&["--demo", "approve", &execution]).failed(1, &["decided already: denied"]);
+    shell.approve(&execution, &[]).failed(1, &["decided already: denied"]);
 }
 
 fn a_form_takes_data_that_fits(shell: &Shell) {
     let (_, elicitation) = shell.paused("stock.check", "{}");
     shell.run(&["inbox"]).printed(&["Which warehouse should I check?", "warehouseId", "--data"]);
-    let approve = |data: &str| shell.run(&["--demo", "approve", &elicitation, "--data", data]);
-    shell.run(&["--demo", "approve", &elicitation]).failed(1, &["warehouseId", "--data"]);
+    let approve = |data: &str| shell.approve(&elicitation, &["--data", data]);
+    shell.approve(&elicitation, &[]).failed(1, &["warehouseId", "--data"]);
     approve(r#"{"warehouseId":7}"#).failed(1, &["7 is not of type \"string\""]);
     approve("{").failed(2, &["--data is not valid JSON"]);
     approve(r#"{"warehouseId":"WH-7"}"#).printed(&["\"warehouseId\": \"WH-7\"", "\"units\""]);
@@ -79,29 +77,25 @@ fn a_form_takes_data_that_fits(shell: &Shell) {
 
 fn what_says_each_call_cannot_be_remembered(shell: &Shell) {
     let (_, elicitation) = shell.paused("bank.pay", r#"{"to":"ann","amount":5}"#);
-    shell
-        .run(&["--demo", "approve", &elicitation, "--remember", "session"])
-        .failed(1, &["cannot be remembered"]);
-    shell.run(&["--demo", "approve", &elicitation]).printed(&["\"to\": \"ann\""]);
+    shell.approve(&elicitation, &["--remember", "session"]).failed(1, &["cannot be remembered"]);
+    shell.approve(&elicitation, &[]).printed(&["\"to\": \"ann\""]);
     shell.paused("bank.pay", r#"{"to":"ann","amount":5}"#);
 }
 
 fn a_remembered_approval_is_shown_and_can_be_forgotten(shell: &Shell) {
     shell.run(&["token", "list"]).printed(&["admin.token"]);
-    shell.run(&["grants", "list"]).failed(0, &["Nothing is remembered in ses_local"]);
+    shell.run(&["grants", "list"]).failed(0, &["Nothing is remembered in ses_of_usr_"]);
     let (_, elicitation) = shell.paused("notes.delete", r#"{"id":1}"#);
-    let ran = shell.run(&["--demo", "approve", &elicitation, "--remember", "session"]);
+    let ran = shell.approve(&elicitation, &["--remember", "session"]);
     ran.failed(1, &["run without asking", "There is no note 1"]);
-    shell.run(&["grants", "list"]).printed(&["notes.delete", "admin.token (tok_", "in 11 h 59 min"]);
+    shell.run(&["grants", "list"]).printed(&["notes.delete", "operator (usr_", "in 11 h 59 min"]);
     let grant = shell.json(&["grants", "list"])["items"][0]["grantId"].as_str().unwrap().to_owned();
     shell.run(&["--demo", "call", "notes.delete", r#"{"id":2}"#]).failed(1, &["There is no note 2"]);
     shell.run(&["grants", "clear", "gra_00000000000000000000000000000000"]).failed(1, &["grants list"]);
     shell.run(&["grants", "clear", &grant]).failed(0, &["forgotten"]);
     let (_, elicitation) = shell.paused("notes.delete", r#"{"id":2}"#);
-    shell
-        .run(&["--demo", "approve", &elicitation, "--remember", "session"])
-        .failed(1, &["run without asking"]);
-    shell.run(&["grants", "clear"]).failed(0, &["Nothing is remembered in ses_local any more"]);
+    shell.approve(&elicitation, &["--remember", "session"]).failed(1, &["run without asking"]);
+    shell.run(&["grants", "clear"]).failed(0, &["Nothing is remembered in ses_of_usr_", "any more"]);
     shell.paused("notes.delete", r#"{"id":3}"#);
 }
 
@@ -113,7 +107,7 @@ fn a15_what_was_denied_before_says_so_when_it_is_asked_again(shell: &Shell) {
     shell.paused("bank.pay", r#"{"to":"bob","amount":5}"#);
     assert!(!shell.run(&["inbox"]).out.contains("before"), "that was something else");
     shell.paused("bank.pay", r#"{"to":"ann","amount":5}"#);
-    shell.run(&["inbox"]).printed(&["before    denied by admin.token (tok_", "saying \"not ann\", at 20"]);
+    shell.run(&["inbox"]).printed(&["before    denied by operator (usr_", "saying \"not ann\", at 20"]);
 }
 
 fn several_questions_of_one_script_are_decided_one_by_one(shell: &Shell) {
@@ -127,10 +121,8 @@ fn several_questions_of_one_script_are_decided_one_by_one(shell: &Shell) {
     let open: Vec<&str> =
         paused["pending"].as_array().unwrap().iter().map(|p| p["elicitationId"].as_str().unwrap()).collect();
     assert_eq!(open.len(), 2, "{paused}");
-    shell
-        .run(&["--demo", "approve", execution])
-        .failed(1, &["waits for 2 decisions", open[0], open[1], "inbox"]);
-    shell.run(&["--demo", "approve", open[1]]).failed(0, &["Approved. bank.pay", "waits for a person"]);
+    shell.approve(execution, &[]).failed(1, &["waits for 2 decisions", open[0], open[1], "inbox"]);
+    shell.approve(open[1], &[]).failed(0, &["Approved. bank.pay", "waits for a person"]);
     let done = shell.json(&["--demo", "deny", open[0]]);
     assert_eq!(done["value"], json!(["denied", "bob"]), "{done}");
 }
@@ -143,20 +135,19 @@ fn without_the_tool_nothing_is_decided() {
     shell.run(&["approve", &elicitation]).failed(1, &["bank.pay is not here", &again]);
     shell.run(&["deny", &execution]).failed(1, &["bank.pay is not here"]);
     assert_eq!(shell.json(&["executions", &execution])["status"], "paused");
-    shell.run(&["--demo", "approve", &elicitation]).printed(&["\"to\": \"ann\""]);
+    shell.approve(&elicitation, &[]).printed(&["\"to\": \"ann\""]);
 }
 
 #[test]
-fn under_other_rules_nothing_is_approved() {
+fn under_other_rules_what_still_asks_stays_and_the_rest_is_withdrawn() {
     let shell = Shell::new();
-    let (execution, elicitation) = shell.paused("bank.pay", r#"{"to":"ann","amount":5}"#);
+    let (_, kept) = shell.paused("bank.pay", r#"{"to":"ann","amount":5}"#);
+    let (withdrawn, _) = shell.paused("notes.delete", r#"{"id":1}"#);
     shell.configure("[[rule]]\nmatch = \"notes.*\"\neffect = \"deny\"\n");
-    shell.run(&["--demo", "approve", &elicitation]).failed(1, &["other rules", "countersign.toml"]);
-    assert_eq!(shell.json(&["executions", &execution])["status"], "paused");
-    let (_, other) = shell.paused("bank.pay", r#"{"to":"bob","amount":5}"#);
-    shell.configure("");
-    shell.run(&["--demo", "approve", &elicitation]).printed(&["\"to\": \"ann\""]);
-    shell.run(&["--demo", "deny", &other]).failed(0, &["Denied. bank.pay", "did not run"]);
+    shell.approve(&kept, &[]).printed(&["\"to\": \"ann\""]);
+    let told = shell.json(&["executions", &withdrawn]);
+    assert_eq!(told["error"]["code"], "cancelled", "{told:#}");
+    assert!(told["error"]["message"].as_str().unwrap().contains("policy changed"), "{told:#}");
     shell.run(&["inbox"]).printed(&["Nothing waits"]);
 }
 
@@ -168,7 +159,7 @@ fn what_nobody_decides_expires() {
     std::thread::sleep(std::time::Duration::from_millis(1_200));
     shell.run(&["inbox"]).printed(&["Nothing waits", "1 more expired"]);
     assert_eq!(shell.json(&["inbox"])["items"], json!([]));
-    shell.run(&["--demo", "approve", &elicitation]).failed(3, &["expired"]);
+    shell.approve(&elicitation, &[]).failed(3, &["expired"]);
     assert_eq!(shell.json(&["executions", &execution])["error"]["code"], "expired");
     assert_eq!(shell.json(&["--demo", "call", "bank.ledger"])["value"]["transfers"], json!([]));
 }

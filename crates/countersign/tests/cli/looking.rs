@@ -109,7 +109,7 @@ fn the_audit_is_shown_and_its_chain_verified() {
     let two = shell.json(&["audit", "tail", "-n", "2"]);
     let seqs: Vec<u64> =
         two["items"].as_array().unwrap().iter().map(|r| r["seq"].as_u64().unwrap()).collect();
-    assert_eq!(seqs, [6, 7]);
+    assert_eq!(seqs, [7, 8]);
     let whole = shell.json(&["audit", "verify"]);
     assert_eq!((&whole["ok"], &whole["records"]), (&json!(true), &json!(7)));
     let database = rusqlite::Connection::open(shell.data().join("countersign.db")).unwrap();

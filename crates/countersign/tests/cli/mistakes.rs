@@ -52,7 +52,7 @@ fn ids_that_are_none_are_refused() {
     shell.run(&["approve", "nonsense"]).failed(2, &["neither an elicitation", "inbox"]);
     shell
         .run(&["approve", "eli_00000000000000000000000000000000"])
-        .failed(1, &["nothing of this id", "inbox"]);
+        .failed(1, &["no pending request has this id", "inbox"]);
     shell.run(&["executions", "exec_xyz"]).failed(2, &["32 hexadecimal digits"]);
     shell.run(&["executions", "exec_00000000000000000000000000000000"]).failed(1, &["no execution"]);
     shell.run(&["--demo", "call", "echo.say", "{}", "--session", "a b"]).failed(2, &["--session"]);

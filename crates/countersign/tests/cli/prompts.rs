@@ -36,7 +36,7 @@ fn colours_are_for_terminals_that_want_them() {
 fn deny_at_the_terminal_ends_with_three_and_its_reason(shell: &Shell) {
     let mut terminal = Terminal::of(shell, &["--demo", "call", "bank.pay", r#"{"to":"ann","amount":5}"#]);
     terminal.answer("[q] leave it waiting", "d");
-    terminal.answer("Why?", "too much");
+    terminal.answer("Reason", "too much");
     assert!(terminal.ends_with(3).contains("Reason: too much"));
 }
 
@@ -71,7 +71,7 @@ fn killed_at_the_prompt_it_waits_still() {
     terminal.child.wait().unwrap();
     let inbox = shell.json(&["inbox"]);
     let id = inbox["items"][0]["elicitationId"].as_str().unwrap();
-    shell.run(&["--demo", "approve", id]).printed(&["\"to\": \"ann\""]);
+    shell.approve(id, &[]).printed(&["\"to\": \"ann\""]);
     let ledger = shell.json(&["--demo", "call", "bank.ledger"]);
     assert_eq!(ledger["value"]["transfers"].as_array().unwrap().len(), 1);
 }
@@ -106,7 +106,7 @@ fn a_script_asks_for_each_call_that_needs_it_and_shows_its_calls_as_they_happen(
     terminal.answer("[q] leave it waiting", "a");
     terminal.read_until("call 0");
     terminal.answer("[q] leave it waiting", "d");
-    terminal.answer("Why?", "not bob");
+    terminal.answer("Reason", "not bob");
     terminal.answer("[q] leave it waiting", "a");
     let seen = terminal.ends_with(0);
     for words in ["\"ann\"", "\"denied\"", "\"eve\""] {
@@ -121,7 +121,7 @@ fn a_script_that_is_left_waiting_at_the_terminal_can_be_approved_later(shell: &S
     terminal.ends_with(0);
     let waiting = shell.json(&["inbox"]);
     let id = waiting["items"][0]["executionId"].as_str().unwrap();
-    let done = shell.json(&["--demo", "approve", id]);
+    let done = shell.approved(id);
     assert_eq!(done["value"], 1, "{done}");
 }
 
@@ -131,6 +131,6 @@ fn a_denial_that_the_script_does_not_catch_ends_with_three() {
     shell.write("pay.ts", "await tools.bank.pay({ to: 'ann', amount: 5 });");
     let mut terminal = Terminal::of(&shell, &["--demo", "run", "pay.ts"]);
     terminal.answer("[q] leave it waiting", "d");
-    terminal.answer("Why?", "no");
+    terminal.answer("Reason", "no");
     assert!(terminal.ends_with(3).contains("denied"));
 }

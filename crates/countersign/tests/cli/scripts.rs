@@ -48,7 +48,7 @@ fn with_nobody_to_ask_it_is_left_waiting_and_goes_on_when_it_is_approved_later(s
     assert_eq!(paused["paused"]["toolPath"], "notes.delete");
     assert_eq!(paused["logs"][0]["message"], "found 1");
     let id = paused["paused"]["elicitationId"].as_str().unwrap();
-    let done = shell.json(&["--demo", "approve", id]);
+    let done = shell.approved(id);
     assert_eq!((&done["status"], &done["value"]), (&json!("succeeded"), &json!(1)), "{done}");
     let statuses: Vec<&str> =
         done["calls"].as_array().unwrap().iter().map(|c| c["status"].as_str().unwrap()).collect();

@@ -16,7 +16,7 @@ fn as_bearer(shell: &Shell, token: &str, words: &[&str]) -> Ran {
 
 fn token(shell: &Shell, role: &str) -> String {
     let ran = shell.run(&["token", "create", "--role", role, "--name", role]);
-    ran.failed(0, &["shown this once", "token revoke tok_"]);
+    ran.failed(0, &["The secret is shown once", "token revoke tok_"]);
     assert_eq!(ran.out.lines().count(), 1, "the secret stands alone: {}", ran.out);
     ran.out.trim().to_owned()
 }
@@ -26,7 +26,7 @@ fn commands_find_the_server_of_their_data_folder_and_leave_it_running() {
     let shell = Shell::served();
     shell.run(&["tools"]).printed(&["bank.pay", "notes.list"]);
     let (execution, _) = shell.paused("bank.pay", PAY);
-    shell.run(&["approve", &execution]).printed(&["\"to\": \"ann\""]);
+    shell.approve(&execution, &[]).printed(&["\"to\": \"ann\""]);
     shell
         .run(&["serve", "--listen", "127.0.0.1:0"])
         .failed(1, &[&format!("already running at {} (pid ", shell.url()), "Console: `countersign login`."]);
@@ -50,7 +50,9 @@ fn an_agents_token_calls_and_never_decides() {
     }
     assert_eq!(shell.json(&["executions", result["executionId"].as_str().unwrap()])["status"], "paused");
     let approver = token(&shell, "approver");
-    as_bearer(&shell, &approver, &["approve", id]).printed(&["\"to\": \"ann\""]);
+    let words = shell.approval(id, &[]);
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    as_bearer(&shell, &approver, &words).printed(&["\"to\": \"ann\""]);
 }
 
 #[test]
@@ -60,7 +62,8 @@ fn an_agent_sees_its_own_and_nothing_else() {
     let agent = token(&shell, "agent");
     as_bearer(&shell, &agent, &["executions", &execution]).failed(1, &["no execution"]);
     as_bearer(&shell, &agent, &["inbox"]).printed(&["Nothing waits"]);
-    as_bearer(&shell, &agent, &["call", "echo.say", r#"{"text":"x"}"#, "--session", "ses_local"])
+    let own = shell.json(&["inbox"])["items"][0]["sessionId"].as_str().unwrap().to_owned();
+    as_bearer(&shell, &agent, &["call", "echo.say", r#"{"text":"x"}"#, "--session", &own])
         .failed(1, &["no such session", "--session"]);
 }
 

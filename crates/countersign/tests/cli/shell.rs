@@ -137,6 +137,30 @@ impl Shell {
         self.command(words).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
     }
 
+    /// Approves what waits under an id, as a script does that has seen it; what does not wait is merely named.
+    pub(crate) fn approve(&self, id: &str, more: &[&str]) -> Ran {
+        self.run(&self.approval(id, more).iter().map(String::as_str).collect::<Vec<_>>())
+    }
+
+    /// The same, and what came of it as JSON.
+    pub(crate) fn approved(&self, id: &str) -> Value {
+        let words = self.approval(id, &[]);
+        self.json(&words.iter().map(String::as_str).collect::<Vec<_>>())
+    }
+
+    /// The words of a command that approves.
+    pub(crate) fn approval(&self, id: &str, more: &[&str]) -> Vec<String> {
+        let inbox = self.json(&["inbox"]);
+        let is_meant = |item: &&Value| item["elicitationId"] == id || item["executionId"] == id;
+        let waiting: Vec<&Value> = inbox["items"].as_array().into_iter().flatten().filter(is_meant).collect();
+        let mut words = vec!["--demo".to_owned(), "approve".to_owned(), id.to_owned()];
+        if let [only] = waiting[..] {
+            words.extend(["--yes", "--digest", only["digest"].as_str().unwrap()].map(str::to_owned));
+        }
+        words.extend(more.iter().map(|word| (*word).to_owned()));
+        words
+    }
+
     /// Calls a tool that asks, and gives the ids of its execution and of the question.
     pub(crate) fn paused(&self, tool: &str, args: &str) -> (String, String) {
         let result = self.json(&["--demo", "call", tool, args]);

@@ -87,7 +87,7 @@ fn decided_in_another_shell_it_says_so() {
     let shell = Shell::served();
     let (mut terminal, execution) = watching(&shell);
     shell.run(&["deny", &execution, "--reason", "no"]).failed(0, &["Denied. bank.pay"]);
-    terminal.read_until("admin.token");
+    terminal.read_until("by operator");
     terminal.press("q");
     terminal.ends_with(0);
 }

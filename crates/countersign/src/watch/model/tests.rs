@@ -117,7 +117,7 @@ fn what_was_never_on_the_screen_is_not_read_by_a_wider_window() {
         assert_eq!(model.key(Key::Char('a'), NOW), None, "height {height}");
     }
     model.resize(Size { width: 80, height: 200 });
-    resolved(model.key(Key::Char('a'), NOW));
+    resolved(model.key(Key::Char('a'), later(2_000)));
 }
 
 #[test]
@@ -156,7 +156,7 @@ fn a_key_meant_for_one_question_does_not_decide_the_next() {
     assert_eq!(model.selected().unwrap().id(), id(2));
     assert_eq!(model.key(Key::Char('a'), later(5_100)), None, "it slid under the cursor a moment ago");
     assert!(model.said.contains("just come"), "{}", model.said);
-    let (decided, _) = resolved(model.key(Key::Char('a'), later(6_000)));
+    let (decided, _) = resolved(model.key(Key::Char('a'), later(7_000)));
     assert_eq!(decided, id(2));
 }
 
@@ -165,7 +165,7 @@ fn the_first_question_of_an_empty_inbox_is_not_decided_by_a_key_already_on_its_w
     let mut model = showing(vec![]);
     model.asked(asked(1, json!({ "id": 1 })), NOW);
     assert_eq!(model.key(Key::Char('a'), later(10)), None);
-    resolved(model.key(Key::Char('a'), later(1_000)));
+    resolved(model.key(Key::Char('a'), later(2_000)));
 }
 
 #[test]
@@ -185,7 +185,7 @@ fn a_decision_that_was_not_taken_leaves_the_question_open() {
     model.answered(&id(1), Err(Problem::new("server_unreachable", "no server answers")), NOW);
     assert_eq!(model.selected().unwrap().state, State::Open);
     assert!(model.said.contains("no server answers"), "{}", model.said);
-    resolved(model.key(Key::Char('a'), NOW));
+    resolved(model.key(Key::Char('a'), later(2_000)));
 }
 
 #[test]
