@@ -21,8 +21,10 @@ use axum::http::{HeaderMap, Method, StatusCode, Uri};
 use axum::response::IntoResponse;
 use countersign_core::policy::Policy;
 use countersign_kernel::ports::{Credentials, CredentialsError};
-use countersign_kernel::{Answer, CallRequest, Caller, Decide, ExecutionResult, Gateway, Patience, Target};
-use countersign_sdk::{AuthProvider, Principal, SecretString, SessionId};
+use countersign_kernel::{
+    Answer, CallRequest, Caller, Decide, ExecutionResult, Gateway, Patience, Settings, Target,
+};
+use countersign_sdk::{AuthProvider, Principal, Remember, SecretString, SessionId};
 use countersign_store::SqliteStore;
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -126,11 +128,16 @@ struct Bench {
 
 impl Bench {
     async fn with_rules(rules: &str) -> Self {
+        Self::with(Settings::default(), rules).await
+    }
+
+    async fn with(settings: Settings, rules: &str) -> Self {
         let stand_in = StandIn::default();
         let address = stand_in.start().await;
         let folder = tempfile::tempdir().unwrap();
         let gateway = Gateway::builder(SqliteStore::open(folder.path()).unwrap())
             .policy(Policy::from_toml(rules).unwrap())
+            .settings(settings)
             .credentials(OneToken)
             .plugin(github::plugin(&format!("http://{address}/")))
             .start()
@@ -225,7 +232,9 @@ async fn a_yes_creates_once_exactly_what_was_shown() {
 
 #[tokio::test]
 async fn once_per_session_and_tool_unless_a_rule_says_each_call() {
-    let bench = Bench::with_rules("").await;
+    // The seeds' way, one setting away from ours.
+    let seeds = Settings { remember: Remember::Session, ..Settings::default() };
+    let bench = Bench::with(seeds, "").await;
     let paused = bench.call("github.issues.create", issue()).await;
     bench.approve(&paused).await;
     let again = bench.call("github.issues.create", issue()).await;

@@ -34,20 +34,24 @@ async fn with_a_browser(home: &Home, admin: &str) -> Vec<Canary> {
     let change = browser.post(url("/api/policy/explain")).header("cookie", &cookie).json(&body);
     let changed = change.header("x-csrf-token", &csrf).header("origin", &home.url).send().await.unwrap();
     assert!(changed.status().is_success(), "{changed:?}");
-    let read = browser.get(url("/api/elicitation")).header("cookie", &cookie).send().await.unwrap();
+    let read = browser.get(url("/api/elicitation")).header("cookie", &cookie).header("x-csrf-token", &csrf);
+    let read = read.send().await.unwrap();
     assert!(read.status().is_success(), "{read:?}");
     let value = cookie.split_once('=').unwrap().1.to_owned();
     vec![("login code", code), ("CSRF token", csrf), ("cookie", value)]
 }
 
 /// Calls in both eras of MCP; gives the sealed state of the later one's question.
-async fn over_mcp(home: &Home) -> Canary {
-    let agent = home.client("agent");
+async fn over_mcp(home: &Home, admin: &str) -> Vec<Canary> {
+    let new = json!({ "name": "client", "role": "agent", "attended": true });
+    let made = Client::new(&home.url, admin).post("/api/tokens", &new).await;
+    let secret = made["secret"].as_str().unwrap_or_else(|| panic!("{made}")).to_owned();
+    let agent = Client::new(&home.url, &secret);
     let said = agent.over_mcp(&[INITIALIZE, INITIALIZED, CALL]).await;
     assert!(said[0].contains("serverInfo") && said[2].contains("hi"), "{said:?}");
     let said = agent.over_later_mcp("tools/call", "bank__pay", PAY).await;
     let state = said["result"]["requestState"].as_str().unwrap_or_else(|| panic!("{said}"));
-    ("request state", state.to_owned())
+    vec![("request state", state.to_owned()), ("client's token", secret)]
 }
 
 /// What a command writes beside its output.
@@ -72,7 +76,7 @@ async fn at_trace_level_no_token_cookie_login_code_or_key_is_logged_by_server_or
     let wrong = Client::new(&home.url, WRONG_TOKEN);
     assert_eq!(wrong.try_post("/api/executions", &json!({})).await.unwrap().0, 401);
     let mut canaries = with_a_browser(&home, &admin).await;
-    canaries.push(over_mcp(&home).await);
+    canaries.extend(over_mcp(&home, &admin).await);
 
     let mut logged = String::new();
     for words in [

@@ -61,7 +61,7 @@ fn without_write_it_only_shows() {
     {
         assert!(ran.out.contains(shown), "{shown} is not in\n{}", ran.out);
     }
-    assert_eq!(fs::read_dir(desk.path()).unwrap().count(), 0, "nothing is written");
+    assert!(!desk.path().join(".mcp.json").exists(), "nothing is written for the client");
 }
 
 /// The entry that a client reads in a file.
@@ -84,7 +84,7 @@ fn each_client_is_told_in_its_own_file_and_words() {
     let folder = desk.path().canonicalize().unwrap().join("data");
     assert_eq!(
         words(&entry),
-        ["--data-dir", folder.to_str().unwrap(), "mcp"],
+        ["--data-dir", folder.to_str().unwrap(), "mcp", "--client", "cursor"],
         "whatever folder the client runs in"
     );
     assert!(ran.err.contains("starts no server for"), "it says what the person has to do: {}", ran.err);
@@ -112,11 +112,13 @@ fn a_file_that_a_repository_commits_gets_no_path_of_this_machine_and_no_secret()
         let entry = entry(&desk, file, servers);
         assert_eq!(
             (&entry["command"], words(&entry)),
-            (&"countersign".into(), vec!["--demo", "mcp"]),
+            (&"countersign".into(), vec!["--demo", "mcp", "--client", client]),
             "{client}"
         );
         let text = desk.read(file);
-        for path in [desk.path().to_str().unwrap(), env!("CARGO_BIN_EXE_countersign"), "/", "token", "env"] {
+        for path in
+            [desk.path().to_str().unwrap(), env!("CARGO_BIN_EXE_countersign"), "/", "token", "cs_", "env"]
+        {
             assert!(!text.contains(path), "{path} is in {text}");
         }
         for said in ["PATH", "does not name your data folder", "takes no --config"] {
@@ -180,4 +182,41 @@ fn programs_are_told_in_json() {
     let ran = desk.run(&["--json", "mcp", "install", "codex"]);
     let told: Value = serde_json::from_str(&ran.out).unwrap();
     assert_eq!((&told["state"], &told["name"]), (&"shown".into(), &"countersign".into()), "{told}");
+}
+
+#[test]
+fn each_client_gets_a_token_of_its_own_and_is_attended_only_where_the_person_says_so() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let desk = Desk::new();
+    let tokens = |desk: &Desk| -> Vec<Value> {
+        let list: Value =
+            serde_json::from_str(&desk.run(&["--data-dir", "data", "token", "list", "--json"]).out).unwrap();
+        list["items"].as_array().unwrap().clone()
+    };
+    let install = |words: &[&str]| {
+        let ran = desk.run(&[&["--data-dir", "data", "mcp", "install"], words].concat());
+        assert_eq!(ran.status, 0, "{}", ran.err);
+        ran
+    };
+    install(&["claude-code"]);
+    install(&["cursor", "--attended"]);
+    let secrets = ["claude-code", "cursor"].map(|client| desk.read(&format!("data/clients/{client}.token")));
+    assert_ne!(secrets[0], secrets[1], "no two clients share a principal");
+    let file = desk.path().join("data/clients/cursor.token");
+    assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
+    let of = |desk: &Desk, name: &str| tokens(desk).into_iter().rfind(|token| token["name"] == name).unwrap();
+    assert_eq!(of(&desk, "Claude Code")["attended"], false, "nobody was there to say yes");
+    assert_eq!(of(&desk, "Cursor")["attended"], true);
+    assert_eq!(of(&desk, "agent.token")["attended"], false);
+
+    install(&["cursor"]);
+    assert_eq!(desk.read("data/clients/cursor.token"), secrets[1], "what is there is kept");
+    install(&["cursor", "--unattended"]);
+    assert_ne!(desk.read("data/clients/cursor.token"), secrets[1]);
+    let revoked = tokens(&desk).iter().filter(|token| !token["revokedAt"].is_null()).count();
+    assert_eq!(
+        (of(&desk, "Cursor")["attended"].clone(), revoked),
+        (false.into(), 1),
+        "the old one is revoked"
+    );
 }

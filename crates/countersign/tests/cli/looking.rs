@@ -111,10 +111,10 @@ fn the_audit_is_shown_and_its_chain_verified() {
         two["items"].as_array().unwrap().iter().map(|r| r["seq"].as_u64().unwrap()).collect();
     assert_eq!(seqs, [7, 8]);
     let whole = shell.json(&["audit", "verify"]);
-    assert_eq!((&whole["ok"], &whole["records"]), (&json!(true), &json!(7)));
+    assert_eq!((&whole["ok"], &whole["records"]), (&json!(true), &json!(8)));
     let database = rusqlite::Connection::open(shell.data().join("countersign.db")).unwrap();
     database
-        .execute("UPDATE audit SET entry = replace(entry, 'admin.token', 'nobody') WHERE seq = 1", [])
+        .execute("UPDATE audit SET entry = replace(entry, 'operator', 'nobody') WHERE seq = 1", [])
         .unwrap();
     drop(database);
     shell.run(&["audit", "verify"]).failed(1, &["broken at record 1"]);

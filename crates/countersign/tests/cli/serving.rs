@@ -40,7 +40,9 @@ fn an_agents_token_calls_and_never_decides() {
     let ran = as_bearer(&shell, &agent, &["call", "bank.pay", PAY, "--json"]);
     let result: serde_json::Value = serde_json::from_str(&ran.out).unwrap();
     let id = result["paused"]["elicitationId"].as_str().unwrap();
-    for words in [&["approve", id][..], &["deny", id]] {
+    let approve = shell.approval(id, &[]);
+    let approve: Vec<&str> = approve.iter().map(String::as_str).collect();
+    for words in [&approve[..], &["deny", id]] {
         as_bearer(&shell, &agent, words).failed(1, &["may not decide"]);
     }
     for words in
@@ -50,9 +52,7 @@ fn an_agents_token_calls_and_never_decides() {
     }
     assert_eq!(shell.json(&["executions", result["executionId"].as_str().unwrap()])["status"], "paused");
     let approver = token(&shell, "approver");
-    let words = shell.approval(id, &[]);
-    let words: Vec<&str> = words.iter().map(String::as_str).collect();
-    as_bearer(&shell, &approver, &words).printed(&["\"to\": \"ann\""]);
+    as_bearer(&shell, &approver, &approve).printed(&["\"to\": \"ann\""]);
 }
 
 #[test]

@@ -103,7 +103,8 @@ impl Home {
             let environment = fs::read(process.join("environ")).unwrap_or_default();
             let words = fs::read(process.join("cmdline")).unwrap_or_default();
             let home = self.path().as_os_str().as_encoded_bytes();
-            environment.windows(home.len()).any(|part| part == home) && words.ends_with(b"\0mcp\0")
+            environment.windows(home.len()).any(|part| part == home)
+                && words.ends_with(b"\0mcp\0--client\0claude-code\0")
         };
         let processes = fs::read_dir("/proc").into_iter().flatten().filter_map(Result::ok);
         processes.filter(|process| is_ours(&process.path())).count()
