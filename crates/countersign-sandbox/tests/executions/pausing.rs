@@ -144,10 +144,10 @@ fn a_closing_gateway_leaves_a_script_where_it_is_and_the_next_takes_it_up() {
 }
 
 #[test]
-fn a_tool_that_changed_while_a_script_waited_voids_the_approval() {
+fn a_rule_that_denies_what_a_script_waits_for_withdraws_its_questions() {
     let world = world(3);
     let paused = world.life(async |gateway| gateway.runs(TWO).await);
-    let rules = "[[rule]]\nmatch = \"lab.*\"\neffect = \"ask\"\n";
+    let rules = "[[rule]]\nmatch = \"lab.*\"\neffect = \"deny\"\n";
     let changed = world.clone().under(rules);
     changed.life(async |gateway| {
         assert!(gateway.ann_says(&paused, yes()).await.is_err(), "the policy is another");

@@ -129,8 +129,9 @@ fn rough(seed: u64, source: &str, disturbance: Disturbance) -> (Value, World) {
         let faults = match chance.below(3) {
             _ if disturbance == Disturbance::Park => Faults::none(),
             0 => Faults::none(),
-            1 => Faults::at(2 + chance.below(8), Fault::CrashBefore),
-            _ => Faults::at(2 + chance.below(8), Fault::CrashAfter),
+            // The first two writes are the rulebook's and the session's, which every life begins with.
+            1 => Faults::at(3 + chance.below(8), Fault::CrashBefore),
+            _ => Faults::at(3 + chance.below(8), Fault::CrashAfter),
         };
         let answers = chance.below(4);
         world.life_on(

@@ -91,10 +91,14 @@ pub(super) enum NotShown {
     BrokenReference(String),
 }
 
+/// The dialect of JSON Schema that MCP's schemas are in.
+const DIALECT: &str = "https://json-schema.org/draft/2020-12/schema";
+
 /// A tool's input schema.
 pub(super) fn input(schema: &Value) -> Result<JsonObject, NotShown> {
     let mut shown = normalised(schema, Use::Input)?;
-    shown.remove("$schema");
+    // The dialect that MCP means is kept where a tool names it; no client looks another one up.
+    shown.retain(|key, value| key != "$schema" || value == DIALECT);
     match shown.get("type") {
         // A choice between objects says so in each branch, and clients look at the top alone.
         None => {}

@@ -189,7 +189,7 @@ mod tests {
 
     fn tool(n: usize, bytes: usize) -> wire::ToolDetail {
         let described = json!({
-            "path": format!("a.t{n}"), "name": "T", "description": "x".repeat(bytes), "source": "a", "fingerprint": "f",
+            "path": format!("a.t{n}"), "name": "T", "description": "x".repeat(bytes), "source": "a", "fingerprint": "f", "effect": "writes",
             "effects": { "readOnly": false, "destructive": false, "idempotent": false, "openWorld": false },
             "inputSchema": {}, "outputSchema": {}, "serviceAccountAllowed": false,
         });

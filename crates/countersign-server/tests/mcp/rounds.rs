@@ -131,8 +131,7 @@ async fn several_rounds_lead_through_a_handler_that_asks_again() {
     let first = asked(&client, "lab__steps", &what("x")).await;
     let second = client.retry("lab__steps", what("x"), &first, approve()).await["result"].clone();
     assert_eq!(second["resultType"], "input_required", "{second}");
-    let done =
-        client.retry("lab__steps", what("x"), &second, json!({ "action": "accept", "content": {} })).await;
+    let done = client.retry("lab__steps", what("x"), &second, approve()).await;
     assert_eq!(done["result"]["structuredContent"], json!({ "done": true }), "{done}");
     assert_eq!(house.effects(), ["first", "second"]);
 }

@@ -28,6 +28,7 @@ async fn a23_no_route_succeeds_on_a_dead_store() {
         "/api/whoami",
         "/api/tools",
         "/api/tools/{path}",
+        "/api/configuration",
         "/api/declarations",
         "/api/login-links",
         "/api/policy/explain",
