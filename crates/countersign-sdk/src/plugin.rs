@@ -218,6 +218,9 @@ impl Plugin {
         if let Some(name) = definition.mcp_name.as_ref().filter(|name| !is_mcp_name(name)) {
             errors.push(PluginError::McpName { path: path.clone(), name: name.clone() });
         }
+        if definition.effects.read_only && definition.effects.destructive {
+            errors.push(PluginError::Contradiction(path.clone()));
+        }
         for schema in [tool.input_schema(), tool.output_schema()] {
             if let Err(e) = schema {
                 errors.push(PluginError::Schema { path: path.clone(), problem: e.to_string() });
