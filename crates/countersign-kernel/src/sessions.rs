@@ -9,7 +9,7 @@ use countersign_sdk::{PrincipalId, SessionId};
 use crate::accept::Caller;
 use crate::error::GatewayError;
 use crate::kernel::Kernel;
-use crate::ports::{SessionRow, Store, Write};
+use crate::ports::{Requirement, SessionRow, Store, StoreError, Write};
 
 /// How many sessions are kept in memory; past this the cache starts anew.
 const MAX_SESSIONS: usize = 100_000;
@@ -25,6 +25,14 @@ pub enum SessionError {
     /// The id is somebody else's.
     #[error("the session belongs to another principal")]
     Taken,
+    /// The principal has as many as it may.
+    #[error(
+        "this principal has {bound} sessions, and it may not have more; use one of them, or another token"
+    )]
+    TooMany {
+        /// The bound.
+        bound: usize,
+    },
     /// Something inside failed.
     #[error("{0}")]
     Gateway(#[from] GatewayError),
@@ -36,6 +44,7 @@ impl SessionError {
         match self {
             Self::BadClient => "bad_client",
             Self::Taken => "session_taken",
+            Self::TooMany { .. } => "too_many_sessions",
             Self::Gateway(e) => e.code(),
         }
     }
@@ -100,9 +109,14 @@ impl Kernel {
             Some(principal.clone()),
             format!("{id} by {client}"),
         )];
+        let bound = self.settings.max_sessions_per_principal;
+        let require = vec![Requirement::SessionsBelow { principal: principal.clone(), bound }];
         let row = SessionRow { id: id.clone(), principal, client: client.to_owned(), opened_at };
-        let write = Write { session: Some(row), audit, ..Write::default() };
-        self.store.commit(write).await.map_err(GatewayError::from)?;
+        let write = Write { require, session: Some(row), audit, ..Write::default() };
+        self.store.commit(write).await.map_err(|error| match error {
+            StoreError::TooManySessions { bound } => SessionError::TooMany { bound },
+            other => GatewayError::from(other).into(),
+        })?;
         // Two callers may have opened the same id at once; the store kept the first.
         match self.store.session(&id).await.map_err(GatewayError::from)? {
             Some(row) if row.principal == by.principal.id => {

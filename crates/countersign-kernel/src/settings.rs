@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use countersign_core::bounds::{MAX_PENDING_BYTES_PER_REQUESTER, MAX_PENDING_PER_REQUESTER};
+use countersign_core::bounds::{
+    MAX_PENDING_BYTES_PER_REQUESTER, MAX_PENDING_PER_REQUESTER, MAX_SESSIONS_PER_PRINCIPAL,
+};
 use countersign_sdk::Remember;
 
 /// How the gateway behaves. The defaults are the safe ones.
@@ -22,6 +24,8 @@ pub struct Settings {
     pub max_pending_per_requester: usize,
     /// The most bytes that the open questions of one requester may have together.
     pub max_pending_bytes_per_requester: usize,
+    /// The most sessions one principal may have.
+    pub max_sessions_per_principal: usize,
     /// The most scripts in memory at once, sleeping ones among them; further ones are told to come back. Parked ones are free.
     pub max_live_scripts: usize,
     /// The most calls of one script that run at the same time; further ones wait their turn.
@@ -53,6 +57,7 @@ impl Default for Settings {
             max_pending_per_session: 1_000,
             max_pending_per_requester: MAX_PENDING_PER_REQUESTER,
             max_pending_bytes_per_requester: MAX_PENDING_BYTES_PER_REQUESTER,
+            max_sessions_per_principal: MAX_SESSIONS_PER_PRINCIPAL,
             max_live_scripts: 256,
             max_calls_at_once: 64,
             max_log_lines: 1_000,

@@ -345,6 +345,20 @@ async fn a_requester_has_at_most_so_many_open_questions_in_all_of_its_sessions()
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_principal_has_at_most_so_many_sessions() {
+    // The world has opened one for the agent already.
+    let world = World::new(1).set(|s| s.max_sessions_per_principal = 3);
+    let gateway = world.start().await;
+    let second = gateway.open_session(&agent(), "test", None).await.unwrap();
+    gateway.open_session(&agent(), "test", None).await.unwrap();
+    let error = gateway.open_session(&agent(), "test", None).await.unwrap_err();
+    assert_eq!(error.code(), "too_many_sessions");
+    let again = gateway.open_session(&agent(), "test", Some(second.clone())).await.unwrap();
+    assert_eq!(again, second, "its own sessions stay open to it");
+    gateway.open_session(&ann(), "test", None).await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_requesters_open_questions_have_at_most_so_many_bytes() {
     let world = World::new(1).set(|s| s.max_pending_bytes_per_requester = 5_000);
     let gateway = world.start().await;

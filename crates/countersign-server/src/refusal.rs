@@ -235,6 +235,7 @@ impl From<SessionError> for Refusal {
         match error {
             SessionError::Gateway(error) => error.into(),
             SessionError::BadClient => Self::new(422, code, detail),
+            SessionError::TooMany { .. } => Self::new(429, code, detail),
             // Whose it is, is nobody else's business.
             SessionError::Taken => Self::new(404, "session_not_found", "there is no such session of yours"),
         }

@@ -6,7 +6,7 @@
 //! transaction again, with savepoints.
 //!
 //! Where several things refuse a change, the first of these is answered: a token, user or login that no longer counts, a
-//! conflict, a taken key, too many pending in the session, too many of the requester, a grant that is gone.
+//! conflict, a taken key, too many pending in the session, too many of the requester, too many sessions, a grant that is gone.
 
 use countersign_core::audit::AuditRecord;
 use countersign_core::digest::Digest;
@@ -111,6 +111,7 @@ statements! {
         AND (l.token IS NULL OR EXISTS (SELECT 1 FROM tokens t WHERE t.id = l.token AND ", live_token!("?2"), "))"),
     find_pending: "SELECT open FROM pending WHERE session = ?1",
     find_pending_of: "SELECT open, bytes FROM pending_of_requester WHERE requester = ?1",
+    find_sessions_of: "SELECT sessions FROM sessions_of_principal WHERE principal = ?1",
     find_usable_grant: concat!("SELECT 1 FROM grants g WHERE g.id = ?1 AND ", usable_grant!("?2")),
     insert_execution: "INSERT INTO executions
         (id, version, kind, status, session, requester, tool, key, created_at, updated_at, sum, owner)
@@ -137,6 +138,8 @@ statements! {
     clear_grants: "DELETE FROM grants WHERE session = ?1",
     open_session: "INSERT INTO sessions (id, principal, client, opened_at, sum) VALUES (?1, ?2, ?3, ?4, ?5)
         ON CONFLICT (id) DO NOTHING",
+    count_session_of: "INSERT INTO sessions_of_principal (principal, sessions) VALUES (?1, 1)
+        ON CONFLICT (principal) DO UPDATE SET sessions = sessions + 1",
     create_token: "INSERT INTO tokens (id, hash, created_at, revoked_at, body, sum, owner, expires_at)
         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
     revoke_token: "UPDATE tokens SET revoked_at = ?2 WHERE id = ?1 AND revoked_at IS NULL",
@@ -161,6 +164,18 @@ impl Statements<'_> {
     pub(crate) fn check(&mut self, staged: &Staged) -> Result<Option<Place>, Fault> {
         self.check_authority(staged)?;
         let place = staged.journal.as_ref().map(|journal| self.check_journal(journal)).transpose()?.flatten();
+        self.check_room(staged)?;
+        for grant in &staged.grants {
+            // What an earlier part of the same change does to the grant is seen when it is written.
+            if let (StagedGrant::Use { .. }, 1) = (grant, staged.grants.len()) {
+                self.check_grant(grant)?;
+            }
+        }
+        Ok(place)
+    }
+
+    /// Whether every bound that the change names still has room.
+    fn check_room(&mut self, staged: &Staged) -> Result<(), Fault> {
         for (session, bound) in &staged.pending_below {
             let open: Option<i64> = self.find_pending.query_row([session.as_str()], first).optional()?;
             if open.unwrap_or(0) >= integer(*bound) {
@@ -175,13 +190,14 @@ impl Statements<'_> {
                 return refuse(StoreError::RequesterFull { open: *open_bound, bytes: *bytes_bound });
             }
         }
-        for grant in &staged.grants {
-            // What an earlier part of the same change does to the grant is seen when it is written.
-            if let (StagedGrant::Use { .. }, 1) = (grant, staged.grants.len()) {
-                self.check_grant(grant)?;
+        for (principal, bound) in &staged.sessions_below {
+            let sessions: Option<i64> =
+                self.find_sessions_of.query_row([principal.as_str()], first).optional()?;
+            if sessions.unwrap_or(0) >= integer(*bound) {
+                return refuse(StoreError::TooManySessions { bound: *bound });
             }
         }
-        Ok(place)
+        Ok(())
     }
 
     /// Makes the change that [`Self::check`] let through.
@@ -200,7 +216,10 @@ impl Statements<'_> {
         if let Some(session) = &staged.session {
             let SessionRow { id, principal, client, opened_at } = session;
             let (opened_at, sum) = (millis(*opened_at), session_sum(session));
-            self.open_session.execute(params![id.as_str(), principal.as_str(), client, opened_at, sum])?;
+            let row = params![id.as_str(), principal.as_str(), client, opened_at, sum];
+            if self.open_session.execute(row)? == 1 {
+                self.count_session_of.execute([principal.as_str()])?;
+            }
         }
         for user in &staged.users {
             self.write_user(user)?;

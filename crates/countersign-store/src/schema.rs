@@ -9,8 +9,15 @@ use rusqlite::{Connection, TransactionBehavior};
 pub(crate) const APPLICATION_ID: i32 = 0x4353_474e;
 
 /// In order; a database's `user_version` says how many of them it has seen.
-pub(crate) const MIGRATIONS: &[&str] =
-    &[FIRST, SESSIONS_BY_AGE, EXECUTIONS_BY_SESSION, USERS, PENDING_OF_REQUESTER, RULEBOOK];
+pub(crate) const MIGRATIONS: &[&str] = &[
+    FIRST,
+    SESSIONS_BY_AGE,
+    EXECUTIONS_BY_SESSION,
+    USERS,
+    PENDING_OF_REQUESTER,
+    RULEBOOK,
+    SESSIONS_OF_PRINCIPAL,
+];
 
 /// Why a database could not be brought to this version.
 #[derive(Debug)]
@@ -201,6 +208,15 @@ CREATE TABLE rulebook (
 ) STRICT;
 ";
 
+/// How many sessions a principal has: counted, because looking through them would cost the more the closer the bound is.
+const SESSIONS_OF_PRINCIPAL: &str = "
+CREATE TABLE sessions_of_principal (
+    principal TEXT PRIMARY KEY,
+    sessions INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+INSERT INTO sessions_of_principal SELECT principal, count(*) FROM sessions GROUP BY principal;
+";
+
 /// Brings a database to the version of this build.
 pub(crate) fn migrate(connection: &mut Connection) -> Result<(), MigrationError> {
     run(connection, MIGRATIONS)
@@ -294,6 +310,22 @@ mod tests {
         let counted: Vec<(String, i64, i64)> =
             select.query_map([], read).unwrap().map(Result::unwrap).collect();
         assert_eq!(counted, [("ann".to_owned(), 2, 10)]);
+    }
+
+    #[test]
+    fn the_sessions_of_an_older_database_are_counted_for_their_principals() {
+        let mut db = Connection::open_in_memory().unwrap();
+        run(&mut db, &MIGRATIONS[..6]).unwrap();
+        db.execute_batch(
+            "INSERT INTO sessions (id, principal, client, opened_at, sum)
+                 VALUES ('a', 'ann', 'c', 1, 0), ('b', 'ann', 'c', 2, 0), ('c', 'bob', 'c', 3, 0);",
+        )
+        .unwrap();
+        migrate(&mut db).unwrap();
+        let read = |row: &rusqlite::Row<'_>| Ok((row.get(0)?, row.get(1)?));
+        let mut select = db.prepare("SELECT principal, sessions FROM sessions_of_principal").unwrap();
+        let counted: Vec<(String, i64)> = select.query_map([], read).unwrap().map(Result::unwrap).collect();
+        assert_eq!(counted, [("ann".to_owned(), 2), ("bob".to_owned(), 1)]);
     }
 
     #[test]

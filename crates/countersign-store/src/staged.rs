@@ -21,6 +21,7 @@ pub(crate) struct Staged {
     pub(crate) pending_below: Vec<(SessionId, usize)>,
     /// Requesters, and how many open elicitations and bytes of them they must have fewer than.
     pub(crate) requester_below: Vec<(PrincipalId, usize, usize)>,
+    pub(crate) sessions_below: Vec<(PrincipalId, usize)>,
     pub(crate) journal: Option<StagedJournal>,
     pub(crate) grants: Vec<StagedGrant>,
     pub(crate) session: Option<SessionRow>,
@@ -128,6 +129,7 @@ impl Staged {
             live_logins: Vec::new(),
             pending_below: Vec::new(),
             requester_below: Vec::new(),
+            sessions_below: Vec::new(),
             journal: journal.map(StagedJournal::of).transpose()?,
             grants: grants.into_iter().map(StagedGrant::of).collect::<Result<_, _>>()?,
             session,
@@ -145,6 +147,9 @@ impl Staged {
                 Requirement::PendingBelow { session, bound } => staged.pending_below.push((session, bound)),
                 Requirement::RequesterPendingBelow { requester, open, bytes } => {
                     staged.requester_below.push((requester, open, bytes));
+                }
+                Requirement::SessionsBelow { principal, bound } => {
+                    staged.sessions_below.push((principal, bound));
                 }
             }
         }

@@ -382,6 +382,11 @@ impl State {
                     return Err(StoreError::RequesterFull { open: *open, bytes: *bytes });
                 }
             }
+            if let Requirement::SessionsBelow { principal, bound } = requirement
+                && self.sessions.values().filter(|row| row.principal == *principal).count() >= *bound
+            {
+                return Err(StoreError::TooManySessions { bound: *bound });
+            }
         }
         Ok(())
     }

@@ -8,6 +8,7 @@ mod credentials;
 mod entropy;
 mod scripts;
 mod store;
+mod store_error;
 
 pub use clock::{Clock, SystemClock};
 pub use credentials::{Credentials, CredentialsError, EnvCredentials};
@@ -18,6 +19,7 @@ pub use scripts::{
 pub use store::{
     ByteBudget, Committed, DamagedRow, ElicitationFilter, ElicitationRow, ExecutionFilter, ExecutionRow,
     GrantWrite, JournalPart, JournalWrite, Listing, LoginRow, LoginWrite, MAX_LISTING_BYTES, Page,
-    Requirement, SessionRow, SessionSummary, Standing, Store, StoreError, TokenRow, TokenWrite, UserMay,
-    UserRow, UserWrite, Write,
+    Requirement, SessionRow, SessionSummary, Standing, Store, TokenRow, TokenWrite, UserMay, UserRow,
+    UserWrite, Write,
 };
+pub use store_error::StoreError;

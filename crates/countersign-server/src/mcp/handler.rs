@@ -294,7 +294,7 @@ impl ServerHandler for Handler {
         let info = self.negotiate_initialize(&request)?;
         let client = format!("{MCP_CLIENT}/{}", client_name(&request.client_info.name));
         let opened = self.front.gateway.open_session(&caller, &client, None).await;
-        let session = opened.map_err(|error| unavailable("unavailable", &error.to_string()))?;
+        let session = opened.map_err(|error| unavailable(error.code(), &error.to_string()))?;
         // A client says hello once in a conversation; a second time changes nothing.
         let _ = self.conversation.set(Conversation::new(session, caller.principal.id));
         request.protocol_version = info.protocol_version.clone();

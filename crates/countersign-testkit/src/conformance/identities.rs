@@ -9,9 +9,10 @@ use countersign_core::grant::Grant;
 use countersign_core::ids::TokenId;
 use countersign_core::time::Timestamp;
 use countersign_kernel::ports::{
-    ExecutionFilter, GrantWrite, Page, SessionRow, SessionSummary, Store, StoreError, TokenRow, TokenWrite,
-    Write,
+    ExecutionFilter, GrantWrite, Page, Requirement, SessionRow, SessionSummary, Store, StoreError, TokenRow,
+    TokenWrite, Write,
 };
+use countersign_sdk::PrincipalId;
 
 use super::subject::{Subject, at, create, fresh, fresh_principal, fresh_session, grants, revoke, token};
 
@@ -35,6 +36,39 @@ pub async fn opening_a_session_again_changes_nothing(store: Arc<dyn Store>) {
     };
     store.commit(open(&again)).await.unwrap();
     assert_eq!(store.session(&id).await.unwrap(), Some(first));
+}
+
+/// At the edge: one below the bound lets through, the bound itself refuses, opening again counts once, others have their own.
+pub async fn a_principal_has_fewer_sessions_than_its_bound(store: Arc<dyn Store>) {
+    let (ann, bob) = (fresh_principal(), fresh_principal());
+    let row = |principal: &PrincipalId| SessionRow {
+        id: fresh_session(),
+        principal: principal.clone(),
+        client: "a client".into(),
+        opened_at: at(1),
+    };
+    let open = |row: &SessionRow, bound: usize| Write {
+        require: vec![Requirement::SessionsBelow { principal: row.principal.clone(), bound }],
+        session: Some(row.clone()),
+        ..Write::default()
+    };
+    let is_refused = async |row: SessionRow, bound: usize| {
+        let refused = store.commit(open(&row, bound)).await;
+        assert!(
+            matches!(refused, Err(StoreError::TooManySessions { bound: b }) if b == bound),
+            "{refused:?}"
+        );
+        assert_eq!(store.session(&row.id).await.unwrap(), None);
+    };
+    is_refused(row(&ann), 0).await;
+    let first = row(&ann);
+    store.commit(open(&first, 1)).await.unwrap();
+    is_refused(row(&ann), 1).await;
+    store.commit(open(&first, 2)).await.unwrap();
+    store.commit(open(&SessionRow { principal: bob.clone(), ..first.clone() }, 2)).await.unwrap();
+    store.commit(open(&row(&ann), 2)).await.unwrap();
+    is_refused(row(&ann), 2).await;
+    store.commit(open(&row(&bob), 1)).await.unwrap();
 }
 
 /// One at a time in the same order, also where several were opened in the same millisecond, and undisturbed by new ones.

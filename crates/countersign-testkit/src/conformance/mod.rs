@@ -104,6 +104,7 @@ macro_rules! store_promises {
             lists::one_item_is_read_however_large_it_is,
             lists::a_journal_is_read_in_parts_that_end_at_their_number_or_their_bytes,
             identities::opening_a_session_again_changes_nothing,
+            identities::a_principal_has_fewer_sessions_than_its_bound,
             identities::sessions_are_listed_newest_first,
             identities::a_session_is_listed_with_the_number_of_its_live_grants,
             identities::a_foreign_cursor_finds_no_sessions,
