@@ -28,6 +28,7 @@ mod roles;
 mod secrets;
 mod sessions;
 mod shared_feed;
+mod shown;
 mod stopping;
 mod storage;
 mod stream;

@@ -15,13 +15,17 @@ pub(super) struct Repository {
     pub(super) sources: Vec<SourceFile>,
     /// The text of `ARCHITECTURE.md`, where there is one.
     pub(super) architecture: Option<String>,
+    /// The text of `docs/security.md`, where there is one.
+    pub(super) security: Option<String>,
 }
 
 impl Repository {
     /// What cannot be parsed is a violation, not an error: the rest is still worth checking.
     pub(super) fn read(root: &Path) -> anyhow::Result<(Repository, Vec<Violation>)> {
         let architecture = read_if_present(&root.join("ARCHITECTURE.md"))?;
-        let mut repository = Repository { manifests: Vec::new(), sources: Vec::new(), architecture };
+        let security = read_if_present(&root.join("docs/security.md"))?;
+        let mut repository =
+            Repository { manifests: Vec::new(), sources: Vec::new(), architecture, security };
         let mut violations = Vec::new();
         for file in files_below(&root.join("crates"))? {
             let path = relative(root, &file);

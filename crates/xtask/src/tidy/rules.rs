@@ -10,6 +10,7 @@ mod lint_exceptions;
 mod module_docs;
 mod names;
 mod permit_door;
+mod security;
 
 use super::repository::Repository;
 use super::source::SourceFile;
@@ -30,6 +31,7 @@ const SOURCE_RULES: &[fn(&SourceFile) -> Vec<Violation>] = &[
 pub(super) fn check(repository: &Repository) -> Vec<Violation> {
     let mut violations: Vec<Violation> = repository.manifests.iter().flat_map(layering::check).collect();
     violations.extend(architecture::check(repository.architecture.as_deref(), &repository.manifests));
+    violations.extend(security::check(repository.security.as_deref(), &repository.sources));
     for source in &repository.sources {
         violations.extend(SOURCE_RULES.iter().flat_map(|rule| rule(source)));
     }
