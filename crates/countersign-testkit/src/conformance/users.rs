@@ -1,6 +1,6 @@
 //! Users, whose tokens and logins are theirs, and what disabling one of them ends.
 
-#![expect(clippy::unwrap_used, reason = "a store that fails here fails the test")]
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a store that fails here fails the test")]
 
 use std::sync::Arc;
 
