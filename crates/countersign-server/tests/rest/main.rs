@@ -26,6 +26,7 @@ mod problems;
 mod reading;
 mod roles;
 mod secrets;
+mod seen;
 mod sessions;
 mod shared_feed;
 mod shown;

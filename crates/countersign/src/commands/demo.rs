@@ -3,7 +3,8 @@
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
-use countersign_server::wire::{ExecuteRequest, ExecutionResult, Status};
+use countersign_kernel::ports::{Clock as _, SystemClock};
+use countersign_server::wire::{ExecuteRequest, ExecutionResult, Pending, Status};
 use serde_json::{Value, json};
 
 use super::serve::{self, LAST_HANDLERS, Wish};
@@ -12,7 +13,7 @@ use crate::contact::Contact;
 use crate::exit::Exit;
 use crate::local::Setup;
 use crate::reach::{LONG_WAIT, Reach};
-use crate::screen::{Audience, Screen};
+use crate::screen::Audience;
 use crate::serving::{Mode, Serving};
 use crate::{shown, terminal};
 
@@ -51,19 +52,16 @@ pub(super) async fn run(setup: Setup) -> anyhow::Result<Exit> {
         && let Some(link) = serving.login_link().await?
     {
         // The demo promises its link to whoever runs it, also where that is a program.
-        screen.note(&format!("  console  {}", link.url));
+        serve::tell_link(&link.url, &serving.url, screen);
     }
     let reach = Reach::of(serving);
     let contact = Contact::of(&reach, screen, invocation)?;
     screen.note(&format!("  decide   `{}` in another terminal", contact.invocation.command("inbox --watch")));
+    serve::tell_how_to_stop(screen);
     let story = async {
         ask_about_earlier(&contact).await?;
         tell_story(&contact).await?;
-        screen.note(&format!(
-            "\nThat was the demo. The server runs on: try `{}`, or connect an agent with `{}`. Ctrl-C ends it.",
-            contact.invocation.command("call notes.purge"),
-            contact.invocation.command("mcp install claude-code"),
-        ));
+        tell_what_is_next(&contact).await?;
         std::future::pending::<anyhow::Result<()>>().await
     };
     let ended = tokio::select! {
@@ -103,7 +101,7 @@ async fn ask_about_earlier(contact: &Contact) -> anyhow::Result<()> {
             continue;
         }
         if screen.can_ask() {
-            tell_end(&terminal::see_through(contact, result).await?, screen);
+            tell_end(&terminal::see_through(contact, result).await?, contact);
         } else {
             screen.note(&format!("  waits    {}", shown::line(&asked.question.message)));
         }
@@ -111,11 +109,30 @@ async fn ask_about_earlier(contact: &Contact) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// The server runs on: what can be done with it, and what was left waiting.
+async fn tell_what_is_next(contact: &Contact) -> anyhow::Result<()> {
+    let (screen, waiting) = (contact.screen, contact.operator.elicitations(&Part::default()).await?.items);
+    screen.note(&format!(
+        "\nThat was the demo. The server runs on: try `{}`, or connect an agent with `{}`. Ctrl-C ends it.",
+        contact.invocation.command("call notes.purge"),
+        contact.invocation.command("mcp install claude-code"),
+    ));
+    if !waiting.is_empty() {
+        let plural = if waiting.len() == 1 { "request still waits" } else { "requests still wait" };
+        let inbox = contact.invocation.command("inbox --watch");
+        screen.note(&format!("{} {plural}: `{inbox}`", waiting.len()));
+    }
+    Ok(())
+}
+
 async fn tell_story(contact: &Contact) -> anyhow::Result<()> {
     let screen = contact.screen;
+    // A session of this run's own: what an earlier run was allowed does not count here, whatever number its process had.
+    let session = format!("ses_demo_{}", SystemClock.now().as_millis());
     screen.note(&format!("\n{}", screen.err.bold("A scripted agent begins.")));
     let added = call(
         contact,
+        &session,
         "notes.add",
         json!({ "title": "Draft of the report", "body": "It was a dark and stormy quarter." }),
     )
@@ -123,28 +140,30 @@ async fn tell_story(contact: &Contact) -> anyhow::Result<()> {
     let note = added.value.as_ref().map_or(Value::Null, |note| note["id"].clone());
     for step in steps(&note) {
         screen.note(&format!("\n{}", screen.err.bold(step.says)));
-        call(contact, step.tool, step.args).await?;
+        call(contact, &session, step.tool, step.args).await?;
     }
     Ok(())
 }
 
-/// Calls a tool as the agent, and shows what came of it. Where it waits, the person here decides, or anybody elsewhere.
-async fn call(contact: &Contact, tool: &str, args: Value) -> anyhow::Result<ExecutionResult> {
+/// Calls a tool as the agent, and shows what came of it. Where it waits, the person here decides, or anybody elsewhere; what
+/// they leave for later waits on, and the agent goes on with something else.
+async fn call(contact: &Contact, session: &str, tool: &str, args: Value) -> anyhow::Result<ExecutionResult> {
     let screen = contact.screen;
     screen.note(&format!("  agent    {tool} {}", shown::flat(&args.to_string())));
-    let session_id = Some(format!("ses_demo_{}", std::process::id()));
     let request = ExecuteRequest {
         tool: Some(tool.to_owned()),
         args: Some(args),
-        session_id,
+        session_id: Some(session.to_owned()),
         ..ExecuteRequest::default()
     };
     let mut result = contact.agent.execute(&request).await?;
     if result.paused.is_some() {
-        result = if screen.can_ask() { terminal::see_through(contact, result).await? } else { result };
-        result = until_decided(contact, result).await?;
+        result = match screen.can_ask() {
+            true => terminal::see_through(contact, result).await?,
+            false => until_decided(contact, result).await?,
+        };
     }
-    tell_end(&result, screen);
+    tell_end(&result, contact);
     Ok(result)
 }
 
@@ -153,11 +172,8 @@ async fn until_decided(contact: &Contact, mut result: ExecutionResult) -> anyhow
     let mut told = None;
     while let Some(pending) = &result.paused {
         if told.as_ref() != Some(&pending.elicitation_id) {
-            let id = &pending.elicitation_id;
-            contact.screen.note(&format!("  waits    {}", shown::line(&pending.message)));
-            let approve = contact.invocation.command(&format!("approve {id}"));
-            contact.screen.note(&format!("           decide it: {approve}"));
-            told = Some(id.clone());
+            tell_waiting(pending, contact);
+            told = Some(pending.elicitation_id.clone());
         }
         result = contact.agent.execution(&result.execution_id, LONG_WAIT).await?;
     }
@@ -167,10 +183,20 @@ async fn until_decided(contact: &Contact, mut result: ExecutionResult) -> anyhow
     Ok(result)
 }
 
-fn tell_end(result: &ExecutionResult, screen: Screen) {
-    let line = match (&result.value, &result.error) {
-        (Some(value), _) => format!("  {}     {}", screen.err.green("gets"), shown::flat(&value.to_string())),
-        (None, Some(error)) => {
+fn tell_waiting(pending: &Pending, contact: &Contact) {
+    contact.screen.note(&format!("  waits    {}", shown::line(&pending.message)));
+    let approve = contact.invocation.command(&format!("approve {}", pending.elicitation_id));
+    contact.screen.note(&format!("           decide it: {approve}"));
+}
+
+fn tell_end(result: &ExecutionResult, contact: &Contact) {
+    let screen = contact.screen;
+    let line = match (&result.value, &result.error, &result.paused) {
+        (_, _, Some(pending)) => return tell_waiting(pending, contact),
+        (Some(value), _, _) => {
+            format!("  {}     {}", screen.err.green("gets"), shown::flat(&value.to_string()))
+        }
+        (None, Some(error), _) => {
             format!(
                 "  {}     {}: {}",
                 screen.err.red("gets"),
@@ -178,7 +204,7 @@ fn tell_end(result: &ExecutionResult, screen: Screen) {
                 shown::line(&error.message)
             )
         }
-        (None, None) => "  nothing yet".to_owned(),
+        (None, None, None) => "  nothing yet".to_owned(),
     };
     screen.note(&line);
 }

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use countersign_server::CONSOLE_HOST;
+
 use crate::args::ServeArgs;
 use crate::exit::Exit;
 use crate::local::Setup;
@@ -16,6 +18,7 @@ pub(super) async fn run(setup: Setup, args: ServeArgs) -> anyhow::Result<Exit> {
     let mut wish = Wish::expect()?;
     let serving = Serving::start(setup, listen, Mode::Public).await?;
     tell(&serving, screen).await?;
+    tell_how_to_stop(screen);
     wish.come_true().await;
     screen.note("Stopping: answering what is being answered. What waits for a person is kept.");
     serving.stop(LAST_HANDLERS).await;
@@ -39,11 +42,26 @@ pub(super) async fn tell(serving: &Serving, screen: Screen) -> anyhow::Result<()
     let file = serving.in_force.file.as_deref().unwrap_or("none: built-in defaults");
     screen.note(&format!("  config   {file}"));
     match link {
-        Some(link) => screen.note(&format!("  console  {} (single use, expires in 10 min)", link.url)),
+        Some(link) => tell_link(&link.url, &serving.url, screen),
         None => screen.note("  console  `countersign login` prints a link"),
     }
-    screen.note("Stop with Ctrl-C; what waits for a person is kept.");
     Ok(())
+}
+
+/// A link alone on its line, so that it can be copied whole, and what to do where the browser does not know its host.
+pub(super) fn tell_link(link: &str, address: &str, screen: Screen) {
+    screen.note(&format!("  console  {link}"));
+    screen.note("           (single use, expires in 10 min)");
+    if link.contains(&format!("://{CONSOLE_HOST}:")) {
+        screen
+            .note(&format!("           If your browser does not find {CONSOLE_HOST}, {address} works too."));
+    }
+}
+
+pub(super) fn tell_how_to_stop(screen: Screen) {
+    if screen.format == Format::Text {
+        screen.note("Stop with Ctrl-C; what waits for a person is kept.");
+    }
 }
 
 /// Somebody's wish that this process end. It is expected before anybody is told that the server runs: whoever hears of it

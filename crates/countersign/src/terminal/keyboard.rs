@@ -38,17 +38,52 @@ impl Keyboard {
         line.map(|line| line.trim().to_owned())
     }
 
-    /// Drops lines that were typed before the question could be read: they answer nothing.
-    pub(crate) async fn forget_typed_ahead(&mut self) {
+    /// Drops what was typed before the question could be read, a line without its end too: it answers nothing.
+    pub(crate) async fn forget_typed_ahead(&mut self) -> TypedAhead {
         match self {
             Self::Process => {
+                let unread = drop_unread();
                 let mut lines = standard_input().await;
-                while lines.try_recv().is_ok() {}
+                let mut dropped = unread;
+                while lines.try_recv().is_ok() {
+                    dropped = TypedAhead::Lines;
+                }
+                dropped
             }
             #[cfg(test)]
-            Self::Typed(_) => {}
+            Self::Typed(_) => TypedAhead::Nothing,
         }
     }
+}
+
+/// What was typed before a question could be read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum TypedAhead {
+    /// No line; at most the beginning of one.
+    Nothing,
+    Lines,
+}
+
+/// Drops what the terminal holds and nobody has read. The beginning of a line is there until its Enter, which may come
+/// after the next question is shown: an `a` meant for one question would approve another.
+#[cfg(unix)]
+fn drop_unread() -> TypedAhead {
+    use rustix::termios::{QueueSelector, tcflush};
+    let input = std::io::stdin();
+    let lines = match rustix::io::ioctl_fionread(&input) {
+        Ok(1..) => TypedAhead::Lines,
+        _ => TypedAhead::Nothing,
+    };
+    // What is no terminal is not asked at.
+    match tcflush(&input, QueueSelector::IFlush) {
+        Ok(()) => lines,
+        Err(_) => TypedAhead::Nothing,
+    }
+}
+
+#[cfg(not(unix))]
+fn drop_unread() -> TypedAhead {
+    TypedAhead::Nothing
 }
 
 /// The lines of standard input, read from the first time that somebody asks.

@@ -1,7 +1,8 @@
 //! Asking the person at this terminal.
 //!
 //! Promises: they see the whole question before they can answer it; no key but the named ones decides anything, and
-//! neither does an end of input; a question whose time is up is not answered by whoever types a moment later.
+//! neither does an end of input; a question whose time is up, or that somebody decided elsewhere, is not answered by whoever
+//! types a moment later, and what they had begun to type does not answer the next one.
 
 mod choice;
 mod form;
@@ -17,6 +18,7 @@ use serde_json::Value;
 
 pub(crate) use form::fields;
 pub(crate) use keyboard::Keyboard;
+use keyboard::TypedAhead;
 
 use crate::contact::Contact;
 use crate::report;
@@ -120,8 +122,7 @@ pub(crate) async fn ask_oldest(
 }
 
 async fn ask(pending: &Pending, denials: &[String], keyboard: &mut Keyboard, screen: Screen) -> Reply {
-    keyboard.forget_typed_ahead().await;
-    screen.note(&format!("\n{}", report::question(pending, denials, screen.err)));
+    show(pending, denials, keyboard, screen).await;
     match (pending.kind, &pending.schema) {
         (PendingKind::Form, Some(schema)) if !report::authorises(pending) => match FormSchema::new(schema) {
             Ok(schema) => form::fill(&schema, keyboard, screen).await,
@@ -132,6 +133,15 @@ async fn ask(pending: &Pending, denials: &[String], keyboard: &mut Keyboard, scr
         },
         (PendingKind::Form, _) => choice::confirmation(keyboard, screen).await,
         (PendingKind::Approval, _) => choice::approval(most_remembered(pending), keyboard, screen).await,
+    }
+}
+
+/// Shows a question whole. What was typed before that answers nothing, and whoever typed it is told.
+async fn show(pending: &Pending, denials: &[String], keyboard: &mut Keyboard, screen: Screen) {
+    let before = keyboard.forget_typed_ahead().await;
+    screen.note(&format!("\n{}", report::question(pending, denials, screen.err)));
+    if before == TypedAhead::Lines {
+        screen.note("What you typed before this question was shown was not taken.");
     }
 }
 
@@ -166,8 +176,7 @@ pub(crate) async fn ask_about(asked: &Elicitation, contact: &Contact) -> Option<
 pub(crate) async fn confirms(asked: &Elicitation, contact: &Contact) -> bool {
     let (screen, mut keyboard) = (contact.screen, Keyboard::of_process());
     let denials = contact.denials(&asked.question.elicitation_id).await;
-    screen.note(&report::question(&asked.question, &denials, screen.err));
-    keyboard.forget_typed_ahead().await;
+    show(&asked.question, &denials, &mut keyboard, screen).await;
     screen.ask("Approve this? [y] yes   anything else: leave it waiting\n> ");
     keyboard.line().await.as_deref() == Some("y")
 }

@@ -117,7 +117,7 @@ fn what_was_never_on_the_screen_is_not_read_by_a_wider_window() {
         assert_eq!(model.key(Key::Char('a'), NOW), None, "height {height}");
     }
     model.resize(Size { width: 80, height: 200 });
-    resolved(model.key(Key::Char('a'), later(2_000)));
+    resolved(model.key(Key::Char('a'), later(1_000)));
 }
 
 #[test]
@@ -156,8 +156,38 @@ fn a_key_meant_for_one_question_does_not_decide_the_next() {
     assert_eq!(model.selected().unwrap().id(), id(2));
     assert_eq!(model.key(Key::Char('a'), later(5_100)), None, "it slid under the cursor a moment ago");
     assert!(model.said.contains("just come"), "{}", model.said);
-    let (decided, _) = resolved(model.key(Key::Char('a'), later(7_000)));
+    let (decided, _) = resolved(model.key(Key::Char('a'), later(6_100)));
     assert_eq!(decided, id(2));
+}
+
+#[test]
+fn holding_a_key_down_decides_one_question_at_most() {
+    // When a terminal begins to repeat a key, and how often it does, in milliseconds; the last is the slowest that counts as held.
+    for (first, every) in [(250, 15), (500, 33), (660, 100), (999, 999)] {
+        let mut model = showing((1..=4).map(|no| asked(no, json!({ "id": no }))).collect());
+        let (mut at, mut pause, mut decided) = (0, first, Vec::new());
+        while at < 60_000 {
+            model.tick(later(at));
+            if let Some(Deed::Resolve { question, .. }) = model.key(Key::Char('a'), later(at)) {
+                model.decided(&question.elicitation_id, "approved by you", later(at));
+                decided.push(question.elicitation_id);
+            }
+            (at, pause) = (at + pause, every);
+        }
+        assert_eq!(decided, [id(1)], "repeated each {pause} ms");
+        assert!(model.said.contains("Let go of the key"), "{}", model.said);
+        let (next, _) = resolved(model.key(Key::Char('a'), later(at + 1_000)));
+        assert_eq!(next, id(2), "pressed anew it counts");
+    }
+}
+
+#[test]
+fn holding_the_key_for_no_denies_nothing() {
+    let mut model = showing(vec![asked(1, json!({ "id": 1 })), asked(2, json!({ "id": 2 }))]);
+    for repeat in 0..200 {
+        assert_eq!(model.key(Key::Char('d'), later(repeat * 30)), None);
+    }
+    assert!(matches!(model.mode, Mode::Reason { .. }), "it writes a reason, which waits for its Enter");
 }
 
 #[test]
@@ -165,7 +195,7 @@ fn the_first_question_of_an_empty_inbox_is_not_decided_by_a_key_already_on_its_w
     let mut model = showing(vec![]);
     model.asked(asked(1, json!({ "id": 1 })), NOW);
     assert_eq!(model.key(Key::Char('a'), later(10)), None);
-    resolved(model.key(Key::Char('a'), later(2_000)));
+    resolved(model.key(Key::Char('a'), later(1_010)));
 }
 
 #[test]
@@ -185,7 +215,8 @@ fn a_decision_that_was_not_taken_leaves_the_question_open() {
     model.answered(&id(1), Err(Problem::new("server_unreachable", "no server answers")), NOW);
     assert_eq!(model.selected().unwrap().state, State::Open);
     assert!(model.said.contains("no server answers"), "{}", model.said);
-    resolved(model.key(Key::Char('a'), later(2_000)));
+    assert_eq!(model.key(Key::Char('a'), later(999)), None, "the key may still be held");
+    resolved(model.key(Key::Char('a'), later(1_999)));
 }
 
 #[test]
