@@ -23,11 +23,12 @@ impl Shell {
         self.home.path().to_owned()
     }
 
-    /// A command that is about to run. It has a port of its own: tests run at the same time, and a newcomer is alone.
+    /// A command that is about to run. It has a port of its own: tests run at the same time, and a newcomer is alone. Without
+    /// colours, a screen reads as it looks.
     pub(crate) fn command(&self, words: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_countersign"));
         command.args(words).current_dir(self.home()).env_clear().stdin(Stdio::null());
-        command.env("HOME", self.home()).env("COUNTERSIGN_LISTEN", "127.0.0.1:0");
+        command.env("HOME", self.home()).env("COUNTERSIGN_LISTEN", "127.0.0.1:0").env("NO_COLOR", "1");
         command
     }
 
