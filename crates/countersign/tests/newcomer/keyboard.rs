@@ -39,8 +39,8 @@ fn a_decision_made_elsewhere_shows_up_and_what_was_half_typed_does_not_answer_th
 #[test]
 fn what_was_typed_before_the_question_is_not_taken_and_that_is_said() {
     let shell = Shell::new();
-    let mut demo = Terminal::of(&shell, &["demo"]);
-    demo.press("a\na\na\n");
+    let mut demo = Terminal::with(&mut shell.command_after_a_line(&["demo"]));
+    demo.press("begin\na\na\n");
     demo.read_until("What you typed before this question was shown was not taken.");
     demo.read_until(PROMPT);
     assert!(demo.seen.contains("notes.delete asks for approval"), "{}", demo.seen);

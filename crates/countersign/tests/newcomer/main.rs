@@ -19,6 +19,7 @@ mod desk;
 #[expect(dead_code, reason = "the console's tests need more of it")]
 mod installed;
 mod keyboard;
+mod seen;
 mod shell;
 #[path = "../cli/terminal.rs"]
 #[expect(dead_code, reason = "the command line's tests need more of it")]

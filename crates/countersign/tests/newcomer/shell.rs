@@ -9,6 +9,8 @@ use tempfile::TempDir;
 
 use crate::terminal::Terminal;
 
+const PROGRAM: &str = env!("CARGO_BIN_EXE_countersign");
+
 /// Where commands are run.
 pub(crate) struct Shell {
     home: TempDir,
@@ -23,11 +25,25 @@ impl Shell {
         self.home.path().to_owned()
     }
 
-    /// A command that is about to run. It has a port of its own: tests run at the same time, and a newcomer is alone. Without
-    /// colours, a screen reads as it looks.
+    /// A command that is about to run.
     pub(crate) fn command(&self, words: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_countersign"));
-        command.args(words).current_dir(self.home()).env_clear().stdin(Stdio::null());
+        let mut command = self.at_home(PROGRAM);
+        command.args(words);
+        command
+    }
+
+    /// The same, once a line was typed: what is typed together with that line is there before the program begins.
+    pub(crate) fn command_after_a_line(&self, words: &[&str]) -> Command {
+        let mut command = self.at_home("/bin/sh");
+        command.args(["-c", "read -r line; exec \"$0\" \"$@\"", PROGRAM]).args(words).env("TERM", "xterm");
+        command
+    }
+
+    /// A program with a port of its own: tests run at the same time, and a newcomer is alone. Without colours, a screen reads
+    /// as it looks.
+    fn at_home(&self, program: &str) -> Command {
+        let mut command = Command::new(program);
+        command.current_dir(self.home()).env_clear().stdin(Stdio::null());
         command.env("HOME", self.home()).env("COUNTERSIGN_LISTEN", "127.0.0.1:0").env("NO_COLOR", "1");
         command
     }
