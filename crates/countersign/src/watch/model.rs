@@ -364,7 +364,7 @@ impl Model {
             return None;
         }
         let remember = (question.kind == PendingKind::Approval).then_some(remember);
-        self.send(id, yes(remember, None))
+        self.send(&id, yes(remember, None))
     }
 
     /// The question under the cursor, if a key may decide it now.
@@ -403,7 +403,7 @@ impl Model {
             Key::Escape => "Nothing was decided.".clone_into(&mut self.said),
             Key::Enter => {
                 let reason = Some(line.text().trim().to_owned()).filter(|text| !text.is_empty());
-                return self.send(id, no(reason));
+                return self.send(&id, no(reason));
             }
             key => {
                 line.key(key);
@@ -417,12 +417,12 @@ impl Model {
         match filling.key(key) {
             Filled::Left => "Nothing was decided.".clone_into(&mut self.said),
             Filled::Going => self.mode = Mode::Form { id, filling },
-            Filled::With(data) => return self.send(id, yes(None, Some(data))),
+            Filled::With(data) => return self.send(&id, yes(None, Some(data))),
         }
         None
     }
 
-    fn send(&mut self, id: String, request: ResolveRequest) -> Option<Deed> {
+    fn send(&mut self, id: &str, request: ResolveRequest) -> Option<Deed> {
         let item = self.items.iter_mut().find(|item| item.id() == id)?;
         if item.state != State::Open {
             "It was decided meanwhile.".clone_into(&mut self.said);
