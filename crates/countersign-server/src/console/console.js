@@ -25,17 +25,22 @@ const store = {
 // ---- REST and pages
 
 // The cookie alone opens nothing: the key that the login page handed over goes with every request. It is kept for this
-// origin only, so that servers on other ports of this host never see it.
-const keyed = (headers) => ({ ...headers, "x-csrf-token": store.get("csrf") ?? "" });
+// origin only, so that servers on other ports of this host never see it. A page keeps the key it began with: where somebody
+// else logs in to this browser meanwhile, what an old page shows is not decided in their name.
+const key = store.get("csrf") ?? "";
+const keyed = (headers) => ({ ...headers, "x-csrf-token": key });
 
 const toMarkup = globalThis.trustedTypes
   ? trustedTypes.createPolicy("countersign", { createHTML: (text) => text })
   : { createHTML: (text) => text };
 
+// Whether this page's login is over. The address, opened anew, then shows how to log in, or what the new login may see.
+const hasEnded = ({ status }) => status === 401 || status === 403;
+
 // A page of ours, parsed; its scripts do not run.
 const fetchPage = async (path) => {
   const answer = await fetch(path, { headers: keyed({ accept: "text/html" }) });
-  if (answer.status === 401) location.assign("/login");
+  if (hasEnded(answer)) location.reload();
   // What is on the screen is better than a page that says that there is none.
   if (!answer.ok) throw new Error(`the server answered ${answer.status}`);
   return new DOMParser().parseFromString(toMarkup.createHTML(await answer.text()), "text/html");
@@ -51,7 +56,8 @@ const fill = async () => {
   document.title = whole.title;
   document.body.replaceWith(document.adoptNode(whole.body));
 };
-if (document.body.dataset.page === "empty") {
+// Who follows a link from another site comes without a cookie, and so to the login page; asked from here, it is sent.
+if (document.body.dataset.page === "empty" || (document.body.dataset.page === "turned-away" && key)) {
   try { await fill(); } catch { setTimeout(() => location.reload(), 1000); }
 }
 const page = document.body.dataset.page;
@@ -70,12 +76,12 @@ const call = async (method, path, body) => {
   const answer = await fetch(path, { method, headers, body: body === undefined ? undefined : JSON.stringify(body) });
   const text = await answer.text();
   const value = text ? JSON.parse(text) : null;
+  if (answer.status === 401 || value?.code === "csrf") location.reload();
   if (!answer.ok) throw Object.assign(new Error(value?.detail ?? `the server answered ${answer.status}`), { problem: value });
   return value;
 };
 
-const explained = (error) =>
-  error.problem?.code === "csrf" ? "This browser was logged in elsewhere. Run `countersign login` for a new link." : error.message;
+const explained = (error) => (error.problem?.code === "csrf" ? "This page's login has ended." : error.message);
 
 // ---- Forms: what their fields say, as JSON
 
@@ -211,15 +217,16 @@ const decide = async (answer) => {
   if (!article || !form) return;
   if (answer !== "deny" && performance.now() - shownAt < settleMs) return say("This request only just opened. Read it, then decide.");
   if (answer !== "deny" && article.hasAttribute("data-long")) return say("Read the arguments to their end first.");
-  if (answer === "session" && !$('[value="session"]', form)) return say("This tool asks each time; a yes counts once.");
+  if (answer === "session" && !$('[value="session"]', form)) return say("This tool needs approval for each call.");
   const { id, execution, kind, digest } = article.dataset;
   const body = { executionId: execution, digest, approved: answer !== "deny" };
   const reason = form.elements.reason.value.trim();
   if (reason) body.comment = reason;
   try {
     if (answer !== "deny") {
+      // A key asks no browser whether the fields are filled in well.
+      if ((kind === "form" || answer === "session") && !form.reportValidity()) return;
       if (kind === "form") {
-        if (!form.reportValidity()) return;
         body.data = gather(form).data ?? {};
       } else {
         body.remember = answer;
@@ -339,7 +346,9 @@ const fetchWanted = async () => {
 const leave = (id, decision) => {
   later.delete(id);
   const mine = ours.delete(id);
-  const words = `${decision.outcome} by ${decision.byName ?? decision.by} through ${decision.channel}`;
+  const words = decision.reason
+    ? `Withdrawn: ${decision.reason}. The call did not run.`
+    : `${decision.outcome} by ${decision.byName ?? decision.by} through ${decision.channel}`;
   const article = request();
   if (article?.dataset.id === id && article.dataset.status === "pending") {
     article.dataset.status = decision.outcome;
@@ -404,7 +413,7 @@ const announce = (question) => {
   if (performance.now() - announcedAt < 1000) return;
   announcedAt = performance.now();
   if (store.get("notify") === "yes" && globalThis.Notification?.permission === "granted" && document.hidden) {
-    const note = new Notification(`${question.toolPath} waits for you`, { body: `wanted by ${question.requester}`, tag: question.elicitationId });
+    const note = new Notification(`${question.toolPath} needs your approval`, { body: `Requested by ${question.requesterName ?? question.requester}`, tag: question.elicitationId });
     note.onclick = () => { focus(); location.assign(`/elicitations/${question.elicitationId}`); };
   }
   if (store.get("sound") === "yes") {
@@ -448,7 +457,7 @@ const refreshSoon = (ms = 100) => {
 // A stream of events, read until it ends; EventSource cannot send the key. Gives the id of the last event.
 const follow = async (after, signal, tell) => {
   const answer = await fetch(`/api/events?brief=true&after=${after}`, { headers: keyed({ accept: "text/event-stream" }), signal });
-  if (answer.status === 401) return location.assign("/login");
+  if (hasEnded(answer)) return location.reload();
   if (!answer.ok) throw new Error(`the server answered ${answer.status}`);
   $("#offline").hidden = true;
   const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
@@ -549,6 +558,11 @@ document.addEventListener("keydown", async (event) => {
   if (event.key === "Enter" && event.target.matches?.("#decide [name=reason]")) {
     event.preventDefault();
     return decide("deny");
+  }
+  // It would press the first button, which is for this call only.
+  if (event.key === "Enter" && event.target.matches?.("#decide .scope input")) {
+    event.preventDefault();
+    return $('#decide [value="session"]').focus();
   }
   if (typing(event.target) || $("dialog[open]")) return;
   const { key } = event;

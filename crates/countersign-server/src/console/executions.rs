@@ -53,7 +53,7 @@ pub(super) async fn list(reader: Reader, Params(wanted): Params<Wanted>) -> Resu
         }
         @if list.items.is_empty() { p.faint { "None here." } } @else {
             div.scroll tabindex="0" role="region" aria-label="Executions" { table data-live {
-                thead { tr { th scope="col" { "Stands" } th scope="col" { "Tool" } th scope="col" { "For" } th scope="col" { "Session" } th scope="col" { "Accepted" } th scope="col" { "Execution" } } }
+                thead { tr { th scope="col" { "Status" } th scope="col" { "Tool" } th scope="col" { "Requested by" } th scope="col" { "Session" } th scope="col" { "Started" } th scope="col" { "Execution" } } }
                 tbody { @for item in &list.items { (row(item)) } }
             } }
             (more("/executions", &[("status", status)], list.next_cursor.as_deref()))
@@ -79,7 +79,7 @@ fn row(item: &wire::ExecutionSummary) -> Markup {
 pub(super) fn standing(status: Status) -> Markup {
     let (class, word) = match status {
         Status::Running => ("running", "running"),
-        Status::Paused => ("paused", "waits"),
+        Status::Paused => ("paused", "waiting"),
         Status::InDoubt => ("in-doubt", "in doubt"),
         Status::Succeeded => ("succeeded", "succeeded"),
         Status::Failed => ("failed", "failed"),
@@ -122,7 +122,7 @@ pub(super) async fn one(
                 (standing(result.status))
             }
             @for pending in &result.pending {
-                p.waits { "Waits for a person: " a href={ "/elicitations/" (pending.elicitation_id) } { (text(&pending.tool_path)) } ", " (when::age(&pending.asked_at)) }
+                p.waits { "Waiting for a person: " a href={ "/elicitations/" (pending.elicitation_id) } { (text(&pending.tool_path)) } ", " (when::age(&pending.asked_at)) }
             }
             (doubts(&result, &schemas))
             (came_of(&result, &secrets))

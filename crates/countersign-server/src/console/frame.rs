@@ -166,6 +166,12 @@ pub(crate) fn turned_away(problem: &wire::Problem) -> Response {
                 h1 { "Log in to decide" }
                 (super::login::ways_in())
             }
+            // Nobody is logged in yet: what is left is to try another way.
+            _ if matches!(problem.code.as_str(), "token_refused" | "link_used") => {
+                h1 { "Log in" }
+                p.warning role="alert" { (text(&problem.detail)) }
+                (super::login::ways_in())
+            }
             _ => {
                 h1 { (problem.title) }
                 p { (text(&problem.detail)) }

@@ -42,7 +42,7 @@ pub(super) async fn page(reader: Reader) -> Result<Response, Trouble> {
         div.inbox {
             section.waiting aria-labelledby="waiting" {
                 div.heading {
-                    h1 #waiting { "Waiting for you" }
+                    h1 #waiting { "Pending requests" }
                     div.tools {
                         button.quiet type="button" data-notify aria-pressed="false" { "Notify me" }
                         button.quiet type="button" data-sound aria-pressed="false" { "Sound" }
@@ -55,7 +55,7 @@ pub(super) async fn page(reader: Reader) -> Result<Response, Trouble> {
                 div #more {}
                 (nothing(!list.items.is_empty() || !in_doubt.items.is_empty()))
             }
-            section #pane aria-label="Request" { p.faint.hint { "Choose a request to read it whole." } }
+            section #pane aria-label="Request" { p.faint.hint { "Choose a request to read it." } }
         }
         (keys())
     };
@@ -137,8 +137,8 @@ fn card(item: &wire::Elicitation, schemas: &Schemas) -> Markup {
 fn nothing(hidden: bool) -> Markup {
     html! {
         div #empty hidden[hidden] {
-            h2 { "Nothing waits" }
-            p { "When an agent wants to do something that needs your yes, it appears here at once. Leave this page open." }
+            h2 { "No pending requests" }
+            p { "When a call needs approval, it appears here at once. Keep this page open." }
             p { "To connect an agent: " code { "countersign mcp install claude-code" } ", or try a tool from " a href="/tools" { "the catalog" } "." }
         }
     }

@@ -20,6 +20,10 @@ use crate::refusal::Refusal;
 use crate::rest::body::{Form, Params};
 use crate::shared::Shared;
 
+const UNKNOWN: &str = "This token is unknown, expired or revoked. Check that all of it was pasted.";
+const NOT_A_PERSONS: &str = "This token is for a program, such as an agent. The console is for people who decide: \
+    use a token with the role approver or admin, or a login link.";
+
 /// The code of a link.
 #[derive(Deserialize)]
 pub(super) struct Code {
@@ -87,28 +91,24 @@ pub(super) async fn log_in(
 }
 
 async fn by_link(shared: &Shared, code: &str) -> Result<Pass, Trouble> {
-    let gone = || {
-        let detail = "this link was used already or has expired; `countersign login` prints a new one";
-        Trouble(Refusal::new(410, "link_used", detail).into())
-    };
+    let gone =
+        || Trouble(Refusal::new(410, "link_used", "This link was used already or has expired.").into());
     let invited = shared.logins.redeem(code, shared.gateway.now()).ok_or_else(gone)?;
     logged_in(shared, invited).await?.ok_or_else(gone)
 }
 
 async fn by_token(shared: &Shared, token: &str, peer: Option<Peer>) -> Result<Pass, Trouble> {
-    let unknown = || {
-        let detail = "this token is unknown, expired or revoked, or it may not decide";
-        Trouble(Refusal::forbidden("token_refused", detail).into())
-    };
+    let refused = |detail: &str| Trouble(Refusal::forbidden("token_refused", detail).into());
     let caller =
         shared.gateway.authenticate(token).await.map_err(|error| Trouble(Refusal::from(error).into()))?;
-    let caller = caller.filter(|caller| caller.principal.may_decide());
-    let user = caller.as_ref().and_then(|caller| caller.principal.user()?.as_str().parse().ok());
+    let user = caller.as_ref().filter(|caller| caller.principal.may_decide());
+    let user = user.and_then(|caller| caller.principal.user()?.as_str().parse().ok());
+    let why = if caller.is_some() { NOT_A_PERSONS } else { UNKNOWN };
     let (Some(caller), Some(user)) = (caller, user) else {
         shared.pace.failure(peer).map_err(|refusal| Trouble(refusal.into()))?;
-        return Err(unknown());
+        return Err(refused(why));
     };
-    logged_in(shared, Invited { user, token: caller.token }).await?.ok_or_else(unknown)
+    logged_in(shared, Invited { user, token: caller.token }).await?.ok_or_else(|| refused(UNKNOWN))
 }
 
 async fn logged_in(shared: &Shared, invited: Invited) -> Result<Option<Pass>, Trouble> {

@@ -39,7 +39,7 @@ pub(super) async fn page(reader: Reader, Named(id): Named<String>) -> Result<Res
             &[("sameAs", Some(&item.question.elicitation_id)), ("limit", Some(EARLIER))],
         ))
         .await?;
-    // All of it: what the question is about may stand at its end.
+    // All of it: the call that asks may be at its end.
     let journal = reader.journal(&item.question.execution_id, usize::MAX).await?;
     let running = running(&journal.items, &item.question.elicitation_id);
     let runs: Option<wire::ToolDetail> = match &running {
@@ -96,20 +96,20 @@ fn article(item: &wire::Elicitation, around: &Around<'_>) -> Markup {
             header {
                 h1.path { (text(around.running.map_or(&question.tool_path, |(call, _)| call.path.as_str()))) }
                 (effects(around.running.map_or(around.tool, |(_, tool)| tool)))
-                p { "Wanted by " (person(item.requester_name.as_deref(), &item.requester)) ", " (when::age(&question.asked_at)) }
+                p { "Requested by " (person(item.requester_name.as_deref(), &item.requester)) ", " (when::age(&question.asked_at)) }
             }
             (warning(odd.warnings()))
             section aria-labelledby="asks" {
                 h2 #asks { "The tool asks" }
                 blockquote.quoted { (message) }
-                p.faint.small { "Words of the tool; parts of them may come from the agent. Decide by the arguments." }
+                p.faint.small { "This text is from the tool and may contain agent input. Check the arguments." }
             }
             section aria-labelledby="arguments" {
                 @match around.running {
                     None => h2 #arguments { "Arguments, as they will run" },
                     Some((call, _)) => {
                         h2 #arguments { "What it shows you" }
-                        p.warning { (text(call.path.as_str())) " is running and asks in between. What follows is what it shows you" @if question.tool_path != call.path.as_str() { ", about " code { (text(&question.tool_path)) } } ". A yes lets it go on." }
+                        p.warning { (text(call.path.as_str())) " has started and needs your " @match question.kind { PendingKind::Approval => "approval", PendingKind::Form => "answer" } " to continue. It shows you the following" @if question.tool_path != call.path.as_str() { ", about " code { (text(&question.tool_path)) } } "." }
                     }
                 }
                 @if is_long { p.warning { "These are " (size / 1024) " KiB. Read to their end to approve." } }
@@ -175,7 +175,7 @@ fn facts(item: &wire::Elicitation) -> Markup {
         dl.facts {
             dt { "Why it asks" } dd { (text(&question.because)) }
             @if item.decision.is_none() { dt { "Expires in" } dd { (when::left(&question.expires_at)) } }
-            dt { "Wanted by" } dd { (text(&item.requester)) }
+            dt { "Requested by" } dd { (text(&item.requester)) }
             dt { "Session" } dd { a href={ "/sessions/" (segment(&item.session_id)) } { (text(&item.session_id)) } }
             dt { "Execution" } dd { a href={ "/executions/" (question.execution_id) } { (question.execution_id) } }
             dt { "Asked" } dd { (when::moment(&question.asked_at)) }
@@ -191,7 +191,7 @@ fn wrote(script: Option<&str>, line: Option<u32>, shown: &Shown<'_>) -> Markup {
         @if let Some(script) = script {
             section.agents aria-labelledby="wrote" {
                 h2 #wrote { "What the agent wrote" }
-                p.faint { "A script. It says what the agent means to do, not what will be done: that stands above." }
+                p.faint { "For context only. You are approving the arguments above." }
                 (timeline::listing(&script, line, Some(AROUND)))
             }
         }
@@ -206,7 +206,7 @@ fn before(item: &wire::Elicitation, earlier: &[wire::Elicitation]) -> Markup {
     html! {
         @if !others.is_empty() {
             section aria-labelledby="before" {
-                h2 #before { "The same request before" }
+                h2 #before { "Identical requests" }
                 ul.plain {
                     @for other in others {
                         li { a href={ "/elicitations/" (other.question.elicitation_id) } { (outcome(other)) } }
@@ -221,9 +221,9 @@ fn before(item: &wire::Elicitation, earlier: &[wire::Elicitation]) -> Markup {
 pub(super) fn outcome(item: &wire::Elicitation) -> Markup {
     html! {
         @match &item.decision {
-            None => { "waits since " (when::moment(&item.question.asked_at)) }
+            None => { "waiting since " (when::moment(&item.question.asked_at)) }
             Some(wire::Decision { reason: Some(reason), at, .. }) => {
-                strong.outcome { "Withdrawn" } ": " (text(reason)) ". " (when::moment(at))
+                strong.outcome { "Withdrawn" } ": " (text(reason)) ". The call did not run. " (when::moment(at))
             }
             Some(decision) => {
                 strong.outcome { (decision.outcome) } " by " (person(decision.by_name.as_deref(), &decision.by)) " through " (text(&decision.channel)) ", " (when::moment(&decision.at))
@@ -258,7 +258,7 @@ fn decision(item: &wire::Elicitation, around: &Around<'_>, is_long: bool) -> Mar
                     button name="answer" value="deny" formnovalidate { "Deny " kbd { "d" } }
                 }
                 (covers(question, around.remember_for_ms))
-                label.reason { "Reason (optional; the agent reads it)" input name="reason" autocomplete="off" maxlength="1000"; }
+                label.reason { "Reason, sent to the agent (optional)" input name="reason" autocomplete="off" maxlength="1000"; }
             }
         }
     }

@@ -6,8 +6,9 @@ use serde::Deserialize;
 
 use super::api::{query, segment};
 use super::frame::{Place, Reader, Trouble};
-use super::text::{short, text};
-use super::{executions, when};
+use super::schemas::Schemas;
+use super::text::{Oddities, short, text};
+use super::{arguments, executions, when};
 use crate::rest::body::{Named, Params};
 use crate::wire;
 
@@ -28,7 +29,7 @@ pub(super) async fn list(reader: Reader, Params(wanted): Params<Wanted>) -> Resu
         div.heading { h1 { "Sessions" } }
         @if list.items.is_empty() { p.faint { "No agent has opened a session yet." } } @else {
             div.scroll tabindex="0" role="region" aria-label="Sessions" { table {
-                thead { tr { th scope="col" { "Session" } th scope="col" { "Of" } th scope="col" { "Opened" } th scope="col" { "Remembered approvals" } } }
+                thead { tr { th scope="col" { "Session" } th scope="col" { "Owner" } th scope="col" { "Opened" } th scope="col" { "Remembered approvals" } } }
                 tbody {
                     @for session in &list.items {
                         tr {
@@ -50,13 +51,15 @@ pub(super) async fn list(reader: Reader, Params(wanted): Params<Wanted>) -> Resu
 pub(super) async fn one(reader: Reader, Named(id): Named<String>) -> Result<Response, Trouble> {
     let at = format!("/api/sessions/{}/approvals", segment(&id));
     let grants: wire::List<wire::Grant> = reader.get(&at).await?;
+    let covered = grants.items.iter().flat_map(|grant| grant.tool_paths.iter().map(String::as_str));
+    let schemas = Schemas::of(&reader, covered).await?;
     let main = html! {
         a.back href="/sessions" { "← Sessions" }
         div.heading { h1 { "Session " code { (text(&id)) } } }
         section aria-labelledby="remembered" {
             h2 #remembered { "Remembered approvals" }
             @if grants.items.is_empty() { p.faint { "None. Every destructive call of this session asks." } } @else {
-                ul.grants { @for grant in &grants.items { (one_grant(&at, grant)) } }
+                ul.grants { @for grant in &grants.items { (one_grant(&at, grant, &schemas)) } }
                 form.actions method="post" data-api={ "DELETE " (at) } data-sure="Forget every approval of this session?" { button { "Forget all" } }
             }
         }
@@ -64,11 +67,19 @@ pub(super) async fn one(reader: Reader, Named(id): Named<String>) -> Result<Resp
     Ok(reader.page(Place::Sessions, "Session", &main))
 }
 
-fn one_grant(at: &str, grant: &wire::Grant) -> Markup {
+fn one_grant(at: &str, grant: &wire::Grant, schemas: &Schemas) -> Markup {
+    let path = grant.tool_paths.first().map_or("", String::as_str);
     html! {
         li {
             div {
                 p { @for path in &grant.tool_paths { code { (text(path)) } " " } @if let Some(pattern) = &grant.pattern { span.faint { "by " (text(pattern)) } } }
+                @match &grant.args {
+                    None => p { "Covers any arguments." },
+                    Some(args) => {
+                        p { "Covers these arguments only:" }
+                        (arguments::tree(&schemas.shown(path, args), &mut Oddities::default()))
+                    }
+                }
                 p.faint {
                     "given by " (text(&grant.by)) ", " (when::moment(&grant.given_at))
                     @if let Some(until) = &grant.expires_at { "; ends in " (when::left(until)) }

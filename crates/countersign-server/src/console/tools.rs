@@ -73,7 +73,7 @@ fn facts(tool: &wire::ToolDetail) -> Markup {
         dl.facts {
             dt { "Name" } dd { (text(&tool.name)) }
             dt { "Source" } dd { (text(&tool.source)) }
-            @if let Some(remember) = &tool.remember { dt { "A yes counts for" } dd { "the " (remember) } }
+            @if let Some(remember) = &tool.remember { dt { "Approval covers" } dd { (covers(remember)) } }
             @if let Some(provider) = &tool.auth_provider { dt { "Needs a token of" } dd { (text(provider)) } }
             dt { "Fingerprint" } dd { code.wrap { (tool.fingerprint) } }
         }
@@ -84,7 +84,7 @@ fn facts(tool: &wire::ToolDetail) -> Markup {
 fn outcome(policy: &wire::Explanation) -> Markup {
     let would = match policy.effect.as_str() {
         "allow" => "would run at once",
-        "ask" => "would ask a person",
+        "ask" => "would need approval",
         _ => "would be refused",
     };
     html! {
@@ -96,7 +96,7 @@ fn outcome(policy: &wire::Explanation) -> Markup {
                     ol.plain { @for rule in &policy.rules { li { code { (text(&rule.pattern)) } @if let Some(when) = &rule.when { " when " code { (text(when)) } } ": " (rule.effect) " (" (rule.outcome.replace('_', " ")) ")" } } }
                 }
             }
-            p.faint { "Rules that look at arguments may say otherwise of yours." }
+            p.faint { "Rules that check arguments may decide differently for your call." }
         }
     }
 }
@@ -105,7 +105,7 @@ fn attempt(tool: &wire::ToolDetail) -> Markup {
     html! {
         section aria-labelledby="try" {
             h2 #try { "Try it" }
-            p.faint { "It goes through the gate like any call: what needs a yes waits in the inbox." }
+            p.faint { "Runs under normal policy; may need approval." }
             form.fields method="post" data-api="POST /api/executions" data-then="execution" {
                 input type="hidden" name="tool" data-type="string" value=(tool.path);
                 (form::fields(&tool.input_schema, "args"))
@@ -113,6 +113,14 @@ fn attempt(tool: &wire::ToolDetail) -> Markup {
                 button.primary { "Call " (tool.path) }
             }
         }
+    }
+}
+
+/// What an approval of this tool can cover.
+fn covers(remember: &str) -> &'static str {
+    match remember {
+        "session" => "one call, or later calls of the session too",
+        _ => "this call only",
     }
 }
 

@@ -14,11 +14,11 @@ async fn a_tool_that_is_tried_goes_through_the_gate_and_its_execution_can_be_can
     let browser = Browser::logged_in(&house.desk, Who::Admin).await;
     browser.go(&house.desk, "/tools?query=erase").await;
     browser.click("a[href='/tools/lab.erase']").await;
-    browser.says("main", "would ask a person").await;
+    browser.says("main", "would need approval").await;
     browser.write("[name='args.what']", "the attic").await;
     browser.click("form[data-api] button").await;
     browser.until("its execution is shown", "location.pathname.startsWith('/executions/')").await;
-    browser.says(".stands", "waits").await;
+    browser.says(".stands", "waiting").await;
     assert!(house.ran.all().is_empty(), "it asked first, like any call");
     let execution = browser.path().await.trim_start_matches("/executions/").to_owned();
     let waits = house.desk.get(Who::Admin, &format!("/api/executions/{execution}")).await;
@@ -141,6 +141,7 @@ async fn the_audit_is_narrowed_down_verified_and_taken_away_whole() {
     browser.write("[name=execution]", &other.execution).await;
     browser.click("form.filters button").await;
     browser.until("it is narrowed down", "location.search.includes('execution=exec_')").await;
+    browser.is_filled().await;
     let of = |waiting: &Waiting| format!("tbody a[href='{}']", waiting.execution_page());
     assert!(browser.count(&of(&other)).await > 0);
     assert_eq!(browser.count(&of(&waiting)).await, 0);

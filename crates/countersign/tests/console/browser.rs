@@ -11,7 +11,7 @@ use std::str::FromStr;
 use std::time::{Duration, Instant};
 
 use fantoccini::actions::{InputSource as _, KeyAction, KeyActions};
-use fantoccini::wd::WebDriverCompatibleCommand;
+use fantoccini::wd::{WebDriverCompatibleCommand, WindowHandle};
 use fantoccini::{Client, ClientBuilder, Locator};
 use hyper_util::client::legacy::connect::HttpConnector;
 use reqwest::{Method, Url};
@@ -99,11 +99,38 @@ impl Browser {
 
     pub(crate) async fn visit(&self, address: &str) {
         self.client.goto(address).await.unwrap();
+        self.is_filled().await;
+    }
+
+    /// Waits until a page has fetched what is on it.
+    pub(crate) async fn is_filled(&self) {
+        self.until("the page is filled", "document.body && document.body.dataset.page !== 'empty'").await;
+    }
+
+    /// Opens another tab of the same browser, and gives the one that was left.
+    pub(crate) async fn new_tab(&self) -> WindowHandle {
+        let left = self.client.window().await.unwrap();
+        let tab = self.client.new_window(true).await.unwrap();
+        self.client.switch_to_window(tab.handle).await.unwrap();
+        left
+    }
+
+    /// Goes to another tab.
+    pub(crate) async fn switch_to(&self, tab: WindowHandle) {
+        self.client.switch_to_window(tab).await.unwrap();
+    }
+
+    /// The cookie that logs this browser in, as it is sent.
+    pub(crate) async fn cookie(&self) -> String {
+        let all = self.client.get_all_cookies().await.unwrap();
+        let ours = all.iter().find(|cookie| cookie.name().starts_with("countersign-"));
+        let ours = ours.expect("the browser has a cookie of the console");
+        format!("{}={}", ours.name(), ours.value())
     }
 
     /// Opens a page of the console.
     pub(crate) async fn go(&self, desk: &Desk, path: &str) {
-        self.visit(&format!("{}{path}", desk.url)).await;
+        self.visit(&format!("{}{path}", desk.console)).await;
     }
 
     /// Opens a request's own page, and leaves it there long enough to be read.

@@ -122,7 +122,7 @@ async fn a_running_tool_that_asks_about_another_is_shown_as_what_it_is() {
     assert_eq!(browser.text("#request h1").await, "lab.borrow", "a yes lets this one go on");
     let shown = browser.text("#request").await;
     for part in [
-        "lab.borrow is running and asks in between",
+        "lab.borrow has started and needs your approval to continue",
         "about lab.survey",
         "look",
         "Arguments it runs with",

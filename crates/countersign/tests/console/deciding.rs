@@ -15,7 +15,7 @@ const ESCAPE: &str = "\u{e00c}";
 async fn a_call_appears_on_the_open_page_by_itself_and_nothing_jumps() {
     let house = House::open().await;
     let browser = Browser::logged_in(&house.desk, Who::Admin).await;
-    assert!(browser.text("#empty").await.contains("Nothing waits"));
+    assert!(browser.text("#empty").await.contains("No pending requests"));
     assert_eq!(browser.value("document.title").await, "Inbox · Countersign");
 
     let first = house.desk.asks("lab.take", json!({ "n": 1 })).await;
@@ -103,8 +103,43 @@ async fn a_yes_for_the_session_counts_until_it_is_revoked() {
     let each_time = house.desk.asks("lab.take", json!({})).await;
     browser.read(&house.desk, &each_time).await;
     browser.press("s").await;
-    browser.says("#said", "a yes counts once").await;
+    browser.says("#said", "needs approval for each call").await;
     assert!(house.desk.is_pending(&each_time).await, "a tool that asks each time is not approved for more");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_yes_for_these_arguments_only_covers_only_those_and_so_many_calls_as_it_says() {
+    let house = House::open().await;
+    let browser = Browser::logged_in(&house.desk, Who::Approver).await;
+    let first = house.desk.asks("lab.erase", json!({ "what": "one" })).await;
+    browser.read(&house.desk, &first).await;
+    browser.says(".covers", "Approval covers: this call only.").await;
+    browser.click("[name=scope] [value=same]").await;
+    browser.write("[name=uses]", "0").await;
+    browser.click("#decide [value=session]").await;
+    browser.run("document.activeElement.blur()", Vec::new()).await;
+    browser.press("s").await;
+    assert!(house.desk.is_pending(&first).await, "neither button nor key sends a number that is none");
+    browser.write("[name=uses]", "2").await;
+    browser.press(ENTER).await;
+    assert!(house.desk.is_pending(&first).await, "Enter in a field is no approval");
+    browser.click("#decide [value=session]").await;
+    assert_eq!(house.desk.end_of(&first).await["status"], "succeeded");
+
+    let other = house.desk.asks("lab.erase", json!({ "what": "two" })).await;
+    assert!(house.desk.is_pending(&other).await, "other arguments ask");
+    let session = house.desk.question(&first).await["sessionId"].as_str().unwrap().to_owned();
+    browser.go(&house.desk, &format!("/sessions/{session}")).await;
+    browser.says(".grants", "these arguments only").await;
+    browser.says(".grants .tree", "“one”").await;
+    browser.says(".grants", "2 uses left").await;
+    for left in 0..2 {
+        let again = house.desk.call("lab.erase", json!({ "what": "one" })).await;
+        assert_eq!(again["status"], "succeeded", "{left}: {again}");
+    }
+    house.desk.asks("lab.erase", json!({ "what": "one" })).await;
+    let ran: Vec<_> = house.ran.all().iter().map(|args| args["what"].clone()).collect();
+    assert_eq!(ran, ["one", "one", "one"]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -136,6 +171,7 @@ async fn keys_move_through_the_list_open_and_come_back() {
     browser.until("they are gone", "!document.querySelector('#keys').open").await;
     browser.press(ENTER).await;
     browser.until("its own page is open", &format!("location.pathname === '{}'", all[1].page())).await;
+    browser.is_filled().await;
     browser.press(ESCAPE).await;
     browser.until("the inbox is back", "location.pathname === '/'").await;
     for waiting in &all {

@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use countersign_server::CONSOLE_HOST;
 use reqwest::Method;
 use serde_json::{Value, json};
 
@@ -28,6 +29,8 @@ pub(crate) struct Secrets {
 #[derive(Clone)]
 pub(crate) struct Desk {
     pub(crate) url: String,
+    /// Where browsers find the same server: links for people have a host of their own.
+    pub(crate) console: String,
     pub(crate) http: reqwest::Client,
     secrets: Secrets,
 }
@@ -41,7 +44,7 @@ pub(crate) struct Waiting {
 
 impl Desk {
     pub(crate) fn new(url: &str, secrets: Secrets) -> Self {
-        Self { url: url.to_owned(), http: client(), secrets }
+        Self { url: url.to_owned(), console: console_at(url), http: client(), secrets }
     }
 
     /// Asks; gives status and body.
@@ -52,12 +55,7 @@ impl Desk {
         path: &str,
         body: Option<&Value>,
     ) -> (u16, Value) {
-        let secret = match who {
-            Who::Agent => &self.secrets.agent,
-            Who::Approver => &self.secrets.approver,
-            Who::Admin => &self.secrets.admin,
-        };
-        let request = self.http.request(method, format!("{}{path}", self.url)).bearer_auth(secret);
+        let request = self.http.request(method, format!("{}{path}", self.url)).bearer_auth(self.secret(who));
         let request = match body {
             Some(body) => request.json(body),
             None => request,
@@ -118,6 +116,15 @@ impl Desk {
         self.get(Who::Admin, "/api/standing").await["recorded"].as_u64().unwrap()
     }
 
+    /// The secret of somebody's token.
+    pub(crate) fn secret(&self, who: Who) -> &str {
+        match who {
+            Who::Agent => &self.secrets.agent,
+            Who::Approver => &self.secrets.approver,
+            Who::Admin => &self.secrets.admin,
+        }
+    }
+
     /// A link that logs somebody in.
     pub(crate) async fn login_link(&self, who: Who) -> String {
         self.post(who, "/api/login-links", &json!({})).await["url"].as_str().unwrap().to_owned()
@@ -145,6 +152,11 @@ impl Waiting {
     pub(crate) fn card(&self) -> String {
         format!(".card[data-id=\"{}\"]", self.elicitation)
     }
+}
+
+/// What a server on this machine calls itself to browsers.
+pub(crate) fn console_at(url: &str) -> String {
+    url.replace("127.0.0.1", CONSOLE_HOST)
 }
 
 fn client() -> reqwest::Client {

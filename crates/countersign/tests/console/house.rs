@@ -11,7 +11,7 @@ use countersign_store::SqliteStore;
 use tempfile::TempDir;
 use tokio::net::TcpListener;
 
-use crate::desk::{Desk, Secrets};
+use crate::desk::{Desk, Secrets, console_at};
 use crate::lab::{self, Ran};
 
 /// What cookies are sealed with here.
@@ -52,7 +52,9 @@ impl House {
         };
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
-        let server = Server::start(listener, gateway, Options::at(Links::below(&url), KEY), None).unwrap();
+        let server =
+            Server::start(listener, gateway, Options::at(Links::below(&console_at(&url)), KEY), None)
+                .unwrap();
         Self { desk: Desk::new(&url, secrets), ran, _server: server, _folder: folder }
     }
 }

@@ -96,6 +96,7 @@ impl Look<'_> {
 struct Scene {
     oldest: Waiting,
     form: Waiting,
+    for_session: Waiting,
     odd: Waiting,
     script: Waiting,
     denied: Waiting,
@@ -121,7 +122,7 @@ impl Scene {
             desk.call("notes.add", json!({ "title": title })).await;
         }
         let done = desk.asks("notes.delete", json!({ "id": 1 })).await;
-        let yes = json!({ "approved": true, "remember": "session", "comment": "It was empty." });
+        let yes = json!({ "approved": true, "remember": "session", "rememberArgs": "same", "comment": "It was empty." });
         desk.post(Who::Approver, &format!("/api/elicitation/{}/resolve", done.elicitation), &yes).await;
         desk.end_of(&done).await;
         let denied = desk.asks("notes.purge", json!({})).await;
@@ -131,6 +132,7 @@ impl Scene {
         Self {
             oldest: desk.asks("bank.pay", json!({ "to": "Bakery", "amount": 12.5 })).await,
             form: desk.asks("stock.check", json!({})).await,
+            for_session: desk.asks("notes.delete", json!({ "id": 2 })).await,
             odd: desk
                 .asks("bank.pay", json!({ "to": "Ban\u{200b}k \u{202e}gro.live", "amount": 9000 }))
                 .await,
@@ -146,6 +148,7 @@ impl Scene {
         vec![
             ("request", self.oldest.page()),
             ("request-form", self.form.page()),
+            ("request-for-session", self.for_session.page()),
             ("request-odd", self.odd.page()),
             ("request-script", self.script.page()),
             ("request-decided", self.denied.page()),
@@ -160,6 +163,7 @@ impl Scene {
             ("session", format!("/sessions/{}", self.session)),
             ("audit", "/audit".into()),
             ("tokens", "/tokens".into()),
+            ("users", "/users".into()),
             ("trouble", "/tools/no.such_tool".into()),
         ]
     }

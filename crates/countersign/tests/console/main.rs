@@ -22,6 +22,7 @@ mod house;
 mod installed;
 mod lab;
 mod looks;
+mod people;
 mod program;
 mod restart;
 mod speed;

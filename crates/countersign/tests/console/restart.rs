@@ -57,6 +57,7 @@ async fn pages_that_were_left_keep_no_connection_from_the_next_and_come_back_fre
         for page in ["/executions", "/tools", "/sessions", "/audit"] {
             browser.click(&format!("nav a[href='{page}']")).await;
             browser.until("it is there", &format!("location.pathname === '{page}'")).await;
+            browser.is_filled().await;
         }
     }
     assert!(begun.elapsed() < PATIENCE, "twelve pages took {:?}", begun.elapsed());

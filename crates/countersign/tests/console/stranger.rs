@@ -6,6 +6,7 @@ use axum::Router;
 use axum::http::{HeaderMap, header};
 use axum::response::Html;
 use axum::routing::get;
+use countersign_server::CONSOLE_HOST;
 use tokio::net::TcpListener;
 
 /// The server. It keeps every cookie that a browser sends it.
@@ -30,14 +31,19 @@ impl Stranger {
         Self { port, cookies }
     }
 
-    /// Another port of the console's host: to browsers it is the same site, and is sent the same cookies.
+    /// Another port of the console's own host: to browsers it is the same site, and is sent the same cookies.
     pub(crate) fn same_site(&self) -> String {
-        format!("http://127.0.0.1:{}/", self.port)
+        format!("http://{CONSOLE_HOST}:{}/", self.port)
     }
 
-    /// Another site altogether.
+    /// Another site, as people call what listens on their machine.
     pub(crate) fn other_site(&self) -> String {
         format!("http://localhost:{}/", self.port)
+    }
+
+    /// The same, by its address.
+    pub(crate) fn by_address(&self) -> String {
+        format!("http://127.0.0.1:{}/", self.port)
     }
 
     /// What it was sent.

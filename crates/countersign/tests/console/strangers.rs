@@ -40,8 +40,8 @@ async fn no_other_page_can_frame_the_console() {
     let browser = Browser::logged_in(&house.desk, Who::Admin).await;
     for path in ["/".to_owned(), waiting.page()] {
         let stranger =
-            Stranger::with_page(format!("<iframe src=\"{}{path}\"></iframe>", house.desk.url)).await;
-        for site in [stranger.same_site(), stranger.other_site()] {
+            Stranger::with_page(format!("<iframe src=\"{}{path}\"></iframe>", house.desk.console)).await;
+        for site in [stranger.same_site(), stranger.other_site(), stranger.by_address()] {
             browser.visit(&site).await;
             browser.enter_frame().await;
             assert_eq!(
@@ -66,12 +66,14 @@ async fn a_page_of_another_origin_cannot_decide_not_even_with_the_cookie_it_is_s
     let house = House::open().await;
     let waiting = house.desk.asks("lab.take", json!({})).await;
     let browser = Browser::logged_in(&house.desk, Who::Admin).await;
-    let resolve = format!("{}/api/elicitation/{}/resolve", house.desk.url, waiting.elicitation);
+    let path = format!("/api/elicitation/{}/resolve", waiting.elicitation);
+    let resolve = format!("{}{path}", house.desk.console);
     let form = format!(
         "<form method=post enctype=text/plain action=\"{resolve}\"><input name='{{\"approved\":true,\"comment\":\"' value='\"}}'><button>Win a prize</button></form>"
     );
     let stranger = Stranger::with_page(form).await;
-    for site in [stranger.same_site(), stranger.other_site()] {
+    for site in [stranger.other_site(), stranger.by_address(), stranger.same_site()] {
+        assert!(stranger.cookies().is_empty(), "only the console's own host is sent its cookie");
         browser.visit(&site).await;
         for kind in ["application/json", "text/plain"] {
             for mode in ["cors", "no-cors"] {
@@ -85,7 +87,7 @@ async fn a_page_of_another_origin_cannot_decide_not_even_with_the_cookie_it_is_s
         }
         let read = format!(
             "fetch('{}/', {{ credentials: 'include' }}).then((answer) => answer.text(), () => 'refused')",
-            house.desk.url
+            house.desk.console
         );
         assert_eq!(browser.awaited(&read).await, "refused", "nor can it read");
         browser.click("button").await;
@@ -93,11 +95,11 @@ async fn a_page_of_another_origin_cannot_decide_not_even_with_the_cookie_it_is_s
         assert!(browser.text("body").await.contains("foreign_origin"), "{}", browser.text("body").await);
         assert!(house.desk.is_pending(&waiting).await, "{site}");
     }
-    // Whoever listens on another port of this host is sent the cookie, whatever it says about sites.
+    // Whoever listens on another port and is visited by the console's own name is sent the cookie, and can do nothing with it.
     let cookie = stranger.cookies().into_iter().next().expect("browsers tell hosts apart, not ports");
     for csrf in [None, Some("0".repeat(64)), Some(cookie.clone())] {
-        let request =
-            house.desk.http.post(&resolve).header(COOKIE, &cookie).json(&json!({ "approved": true }));
+        let request = house.desk.http.post(format!("{}{path}", house.desk.url)).header(COOKIE, &cookie);
+        let request = request.json(&json!({ "approved": true }));
         let request = csrf.iter().fold(request, |request, csrf| request.header("x-csrf-token", csrf));
         let answer = request.send().await.unwrap();
         assert_eq!(answer.status().as_u16(), 403, "{csrf:?}");
@@ -105,6 +107,50 @@ async fn a_page_of_another_origin_cannot_decide_not_even_with_the_cookie_it_is_s
     assert!(house.desk.is_pending(&waiting).await);
     assert!(house.ran.all().is_empty());
     browser.complaints().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn other_ports_of_this_machine_get_no_cookie_and_a_stolen_one_reads_nothing() {
+    let house = House::open().await;
+    let waiting = house.desk.asks("lab.take", json!({ "secret": "plan" })).await;
+    let browser = Browser::logged_in(&house.desk, Who::Admin).await;
+    let stolen = browser.cookie().await;
+    let stranger = Stranger::with_page("<h1>Another program of this machine</h1>".to_owned()).await;
+    for site in [stranger.by_address(), stranger.other_site()] {
+        browser.visit(&site).await;
+        browser.says("h1", "Another program").await;
+    }
+    assert_eq!(stranger.cookies(), Vec::<String>::new(), "after two visits");
+
+    let get = async |path: &str| {
+        let request = house.desk.http.get(format!("{}{path}", house.desk.url)).header(COOKIE, &stolen);
+        let answer = request.send().await.unwrap();
+        (answer.status().as_u16(), answer.text().await.unwrap())
+    };
+    let empty = get("/").await;
+    for page in ["/executions", "/audit", "/tokens", "/users", &waiting.page(), &waiting.execution_page()] {
+        assert_eq!(get(page).await, empty, "{page}");
+    }
+    assert!(empty.0 == 200 && empty.1.contains("data-page=\"empty\""), "{empty:?}");
+    assert!(!["lab.", "eli_", "plan", "ann"].iter().any(|word| empty.1.contains(word)), "{empty:?}");
+    for path in ["/api/elicitation", "/api/whoami", "/api/events", "/api/audit", "/api/tokens", "/api/users"]
+    {
+        let (status, body) = get(path).await;
+        assert!(status == 403 && body.contains("\"csrf\""), "{path}: {status} {body}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_link_on_another_sites_page_opens_for_whoever_is_logged_in() {
+    let house = House::open().await;
+    let waiting = house.desk.asks("lab.take", json!({})).await;
+    let link = format!("<a href=\"{}{}\">Please look</a>", house.desk.console, waiting.page());
+    let stranger = Stranger::with_page(link).await;
+    let browser = Browser::logged_in(&house.desk, Who::Admin).await;
+    browser.visit(&stranger.other_site()).await;
+    browser.click("a").await;
+    browser.has_settled(&waiting).await;
+    assert!(house.desk.is_pending(&waiting).await, "looking decides nothing");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -127,7 +173,8 @@ async fn following_every_link_of_every_page_changes_nothing() {
                 if (seen.has(at)) continue;
                 seen.add(at);
                 for (const method of ['HEAD', 'GET']) {{
-                    const answer = await fetch(at, {{ method }});
+                    const headers = {{ 'x-csrf-token': localStorage.getItem('csrf') }};
+                    const answer = await fetch(at, {{ method, headers }});
                     if (!answer.headers.get('content-type')?.startsWith('text/html')) continue;
                     const found = (await answer.text()).matchAll(/(?:href|src|action)=\"([^\"]+)\"/g);
                     for (const [, to] of found) {{
@@ -149,6 +196,7 @@ async fn following_every_link_of_every_page_changes_nothing() {
         "/sessions",
         "/audit",
         "/tokens",
+        "/users",
         &waiting.page(),
         &denied.execution_page(),
     ] {
@@ -169,7 +217,7 @@ async fn an_agent_cannot_log_in_and_an_approver_finds_no_tokens() {
     assert_eq!((status, &answer["code"]), (403, &json!("not_allowed")));
     let browser = Browser::logged_in(&house.desk, Who::Approver).await;
     assert_eq!(browser.count("nav a[href='/audit']").await, 1);
-    assert_eq!(browser.count("a[href='/tokens']").await, 0);
+    assert_eq!(browser.count("a[href='/tokens'], a[href='/users']").await, 0);
     browser.go(&house.desk, "/tokens").await;
     assert!(browser.text("main").await.contains("only an admin may do this"), "it is refused as a page");
     browser.go(&house.desk, "/tools/lab.take").await;
@@ -192,7 +240,7 @@ async fn a_login_link_is_good_once_and_logging_out_ends_it() {
 
     browser.go(&house.desk, "/").await;
     browser.click("[data-log-out]").await;
-    browser.until("it asks for a login", "document.body.dataset.page === 'turned-away'").await;
+    browser.until("it asks for a login", "document.body.dataset.page === 'login'").await;
     for page in ["/", "/executions", "/audit", "/tokens"] {
         browser.go(&house.desk, page).await;
         assert!(browser.text("main").await.contains("countersign login"), "{page}");
