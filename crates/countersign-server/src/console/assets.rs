@@ -21,12 +21,26 @@ const ASSETS: [(&str, &str, &str); 3] = [
     (ICON, "image/svg+xml", include_str!("icon.svg")),
 ];
 
+/// Every asset as it is served. Comments that have lines of their own and indentation are for whoever reads the source.
+fn served() -> &'static [String; 3] {
+    static SERVED: OnceLock<[String; 3]> = OnceLock::new();
+    SERVED.get_or_init(|| ASSETS.map(|(_, _, content)| lean(content)))
+}
+
+fn lean(content: &str) -> String {
+    let is_comment = |line: &str| {
+        line.starts_with("//") || line.starts_with("/*") && line.find("*/") == Some(line.len() - 2)
+    };
+    let lines = content.lines().map(str::trim).filter(|line| !line.is_empty() && !is_comment(line));
+    lines.fold(String::new(), |all, line| all + line + "\n")
+}
+
 /// Where an asset is, with what it is by: another version is another address.
 pub(super) fn address(name: &str) -> String {
     static VERSION: OnceLock<String> = OnceLock::new();
     let version = VERSION.get_or_init(|| {
         let mut all = Sha256::new();
-        for (_, _, content) in ASSETS {
+        for content in served() {
             all.update(content);
         }
         all.finalize().iter().take(8).fold(String::new(), |mut text, byte| {
@@ -39,9 +53,9 @@ pub(super) fn address(name: &str) -> String {
 
 /// One asset. It tells nothing of what passes through, so that it needs no login.
 pub(super) async fn one(Named(name): Named<String>) -> Result<Response, Refusal> {
-    let asset = ASSETS.iter().find(|(known, _, _)| *known == name);
-    let (_, kind, content) = asset.ok_or_else(|| Refusal::not_found("there is no such asset"))?;
-    let mut response = content.into_response();
+    let asset = ASSETS.iter().zip(served()).find(|((known, _, _), _)| *known == name);
+    let ((_, kind, _), content) = asset.ok_or_else(|| Refusal::not_found("there is no such asset"))?;
+    let mut response = content.as_str().into_response();
     for (name, value) in [
         (header::CONTENT_TYPE, *kind),
         (header::CACHE_CONTROL, "public, max-age=31536000, immutable"),
@@ -50,4 +64,25 @@ pub(super) async fn one(Named(name): Named<String>) -> Result<Response, Refusal>
         response.headers_mut().insert(name, HeaderValue::from_static(value));
     }
     Ok(response)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn comments_and_indentation_stay_at_home_and_code_does_not() {
+        let source = "// Why.\nconst a = 1; // here\n\n  /* what */\n  go(\"//x\");\n/* a */ b { }\n";
+        assert_eq!(lean(source), "const a = 1; // here\ngo(\"//x\");\n/* a */ b { }\n");
+    }
+
+    #[test]
+    fn no_text_in_an_asset_goes_over_several_lines_so_that_trimming_changes_none() {
+        for (name, _, content) in ASSETS {
+            let mut lines = content.lines().filter(|line| !line.trim_start().starts_with("//"));
+            assert!(lines.all(|line| line.matches('`').count() % 2 == 0), "{name}");
+            let open = content.lines().find(|line| line.matches("/*").count() != line.matches("*/").count());
+            assert_eq!(open, None, "{name}");
+        }
+    }
 }

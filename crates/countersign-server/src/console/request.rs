@@ -268,7 +268,7 @@ fn decision(item: &wire::Elicitation, around: &Around<'_>, is_long: bool) -> Mar
 fn covers(question: &wire::Pending, remember_for_ms: u64) -> Markup {
     html! {
         @if question.kind == PendingKind::Approval {
-            p.covers { "Approval covers: this call only." }
+            p.covers { "Approval covers: this call only" @if question.remember == "session" { ", unless you approve for the session" } "." }
             @if question.remember == "session" {
                 fieldset.scope {
                     legend { "“For session” also covers later calls of " code { (text(&question.tool_path)) } " in this session" }

@@ -113,7 +113,7 @@ async fn a_yes_for_these_arguments_only_covers_only_those_and_so_many_calls_as_i
     let browser = Browser::logged_in(&house.desk, Who::Approver).await;
     let first = house.desk.asks("lab.erase", json!({ "what": "one" })).await;
     browser.read(&house.desk, &first).await;
-    browser.says(".covers", "Approval covers: this call only.").await;
+    browser.says(".covers", "Approval covers: this call only, unless you approve for the session.").await;
     browser.click("[name=scope] [value=same]").await;
     browser.write("[name=uses]", "0").await;
     browser.click("#decide [value=session]").await;

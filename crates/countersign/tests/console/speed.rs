@@ -1,4 +1,5 @@
-//! How fast the console is in a browser. Printed, not asserted: this is a test's build on whatever machine it runs on.
+//! How fast the console is in a browser, and how heavy. Times are printed, not asserted: this is a test's build on whatever
+//! machine it runs on.
 
 use serde_json::json;
 use tokio::task::JoinSet;
@@ -12,6 +13,8 @@ const PENDING: usize = 1_000;
 /// How many new ones are timed, one after another.
 const NEW: usize = 20;
 const LOADS: usize = 5;
+/// The most that the inbox may weigh, uncompressed: its pages, its style and its script.
+const MAX_BYTES: u64 = 60_000;
 /// Notes when each card is in the page, and when it was drawn.
 const WATCH: &str = "
     window.seen = {};
@@ -66,6 +69,7 @@ async fn how_fast_it_is_is_measured_and_printed() {
     let weight = browser.value(WEIGHT).await;
     let bytes: u64 = weight.as_array().unwrap().iter().map(|one| one[1].as_u64().unwrap()).sum();
     println!("page weight, uncompressed: {bytes} bytes of {weight}");
+    assert!(bytes <= MAX_BYTES, "{bytes} bytes of {weight}");
     assert!(browser.text("[data-count]").await.contains("1000"), "what was measured is what was meant");
 }
 
