@@ -191,7 +191,7 @@ mod tests {
         let described = json!({
             "path": format!("a.t{n}"), "name": "T", "description": "x".repeat(bytes), "source": "a", "fingerprint": "f", "effect": "writes",
             "effects": { "readOnly": false, "destructive": false, "idempotent": false, "openWorld": false },
-            "inputSchema": {}, "outputSchema": {}, "serviceAccountAllowed": false,
+            "effect": "writes", "inputSchema": {}, "outputSchema": {}, "serviceAccountAllowed": false,
         });
         serde_json::from_value(described).unwrap()
     }
