@@ -1,5 +1,7 @@
 //! The façade over catalog, policy, hooks, engine, executions and store.
 
+mod identity;
+
 use std::sync::{Arc, RwLock};
 use std::time::Duration;
 
@@ -7,10 +9,10 @@ use countersign_core::audit::AuditRecord;
 use countersign_core::event::{Event, Settlement};
 use countersign_core::execution::Status;
 use countersign_core::grant::Grant;
-use countersign_core::ids::{CallNo, ElicitationId, ExecutionId, GrantId, LoginId, TokenId, UserId};
+use countersign_core::ids::{CallNo, ElicitationId, ExecutionId, GrantId};
 use countersign_core::policy::{Explanation, Policy, Subject};
 use countersign_core::time::Timestamp;
-use countersign_sdk::{Plugin, PluginError, PrincipalId, Role, SessionId};
+use countersign_sdk::{Plugin, PluginError, PrincipalId, SessionId};
 use serde_json::Value;
 use tokio::sync::{broadcast, watch};
 
@@ -28,15 +30,13 @@ use crate::hooks::{Hooks, PostHook, PreHook};
 use crate::kernel::{Doors, Kernel, OnPause};
 use crate::ports::{
     Clock, Credentials, ElicitationFilter, ElicitationRow, Entropy, EnvCredentials, ExecutionFilter,
-    ExecutionRow, JournalPart, Listing, LoginRow, Page, ScriptHost, SessionRow, SessionSummary, Standing,
-    Store, SystemClock, SystemEntropy, TokenRow, UserRow,
+    ExecutionRow, JournalPart, Listing, Page, ScriptHost, SessionRow, SessionSummary, Standing, Store,
+    SystemClock, SystemEntropy,
 };
 use crate::result::{ExecutionResult, Pending};
 use crate::script::{Places, RunRequest};
 use crate::sessions::SessionError;
 use crate::settings::Settings;
-use crate::tokens::{Minted, NewToken, TokenError};
-use crate::users::{UserChange, UserError};
 
 /// The gateway. Cheap to clone; all clones are one.
 #[derive(Clone)]
@@ -485,93 +485,6 @@ impl Gateway {
     pub async fn clear_grants(&self, by: &Caller, session: &SessionId) -> Result<(), DecideError> {
         let (kernel, by, session) = (Arc::clone(&self.kernel), by.clone(), session.clone());
         to_its_end(async move { kernel.clear_grants(&by, &session).await }).await
-    }
-
-    /// Makes a token.
-    pub async fn create_token(&self, new: NewToken, by: Option<&Caller>) -> Result<Minted, TokenError> {
-        let (kernel, by) = (Arc::clone(&self.kernel), by.cloned());
-        to_its_end(async move { kernel.create_token(new, by.as_ref()).await }).await
-    }
-
-    /// Revokes a token.
-    pub async fn revoke_token(&self, id: TokenId, by: Option<&Caller>) -> Result<(), GatewayError> {
-        let (kernel, by) = (Arc::clone(&self.kernel), by.cloned());
-        to_its_end(async move { kernel.revoke_token(id, by.as_ref()).await }).await
-    }
-
-    /// All tokens.
-    pub async fn tokens(&self) -> Result<Vec<TokenRow>, GatewayError> {
-        Ok(self.kernel.store.tokens().await?)
-    }
-
-    /// Who a secret belongs to.
-    pub async fn authenticate(&self, secret: &str) -> Result<Option<Caller>, GatewayError> {
-        self.kernel.authenticate(secret).await
-    }
-
-    /// Whether a caller's credential still counts, for whoever has been streaming to them.
-    pub async fn still_counts(&self, caller: &Caller) -> Result<bool, GatewayError> {
-        self.kernel.still_counts(caller).await
-    }
-
-    /// Changes whenever a token is revoked, a login ends or a user changes: [`Gateway::still_counts`] may answer otherwise.
-    pub fn identity_changes(&self) -> watch::Receiver<u64> {
-        self.kernel.identities.watch()
-    }
-
-    /// All users, oldest first. The first one is the operator.
-    pub async fn users(&self) -> Result<Vec<UserRow>, GatewayError> {
-        Ok(self.kernel.store.users().await?)
-    }
-
-    /// The operator: the first user there is, made under this name if there is none.
-    pub async fn ensure_operator(&self, name: &str) -> Result<UserRow, UserError> {
-        let (kernel, name) = (Arc::clone(&self.kernel), name.to_owned());
-        to_its_end(async move { kernel.ensure_operator(&name).await }).await
-    }
-
-    /// Adds a user.
-    pub async fn create_user(
-        &self,
-        name: &str,
-        roles: Vec<Role>,
-        by: Option<&Caller>,
-    ) -> Result<UserRow, UserError> {
-        let (kernel, name, by) = (Arc::clone(&self.kernel), name.to_owned(), by.cloned());
-        to_its_end(async move { kernel.create_user(&name, roles, by.as_ref()).await }).await
-    }
-
-    /// Changes a user's roles, or disables or enables them.
-    pub async fn change_user(
-        &self,
-        id: UserId,
-        change: UserChange,
-        by: Option<&Caller>,
-    ) -> Result<UserRow, UserError> {
-        let (kernel, by) = (Arc::clone(&self.kernel), by.cloned());
-        to_its_end(async move { kernel.change_user(id, change, by.as_ref()).await }).await
-    }
-
-    /// Begins a login to the console; nothing where the user may not decide, or the token is not good.
-    pub async fn begin_login(
-        &self,
-        user: UserId,
-        token: Option<TokenId>,
-        life: Duration,
-    ) -> Result<Option<LoginRow>, GatewayError> {
-        let kernel = Arc::clone(&self.kernel);
-        to_its_end(async move { kernel.begin_login(user, token, life).await }).await
-    }
-
-    /// Ends a login, at once and for good.
-    pub async fn end_login(&self, id: LoginId, by: &Caller) -> Result<(), GatewayError> {
-        let (kernel, by) = (Arc::clone(&self.kernel), by.clone());
-        to_its_end(async move { kernel.end_login(id, &by).await }).await
-    }
-
-    /// Who is logged in; nobody where the login has ended or its user is disabled.
-    pub async fn login_caller(&self, id: LoginId) -> Result<Option<Caller>, GatewayError> {
-        self.kernel.login_caller(id).await
     }
 
     /// How the gateway behaves.

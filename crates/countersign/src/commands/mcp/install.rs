@@ -113,8 +113,11 @@ pub(super) async fn ensure_token(mut ready: Ready, args: &InstallArgs) -> anyhow
 
 async fn asked(client: McpClient, screen: Screen) -> bool {
     screen.note(&format!("{}: {ATTENDED}", client.title()));
+    let mut keyboard = Keyboard::of_process();
+    // What was typed before it could be read is no answer to it.
+    keyboard.forget_typed_ahead().await;
     screen.ask("[y] yes, attended   anything else: no\n> ");
-    Keyboard::of_process().line().await.as_deref() == Some("y")
+    keyboard.line().await.as_deref() == Some("y")
 }
 
 /// How the bridge is started, by who reads the file that says so.
