@@ -345,7 +345,16 @@ impl WebDriverCompatibleCommand for Extension {
     }
 }
 
+/// How often a driver is started that ends before it listens.
+const DRIVER_STARTS: usize = 5;
+
+/// ChromeDriver takes a free port of IPv4 and then wants the same one of IPv6, which another driver may have by then; it ends,
+/// and the next one takes another port.
 fn start_driver() -> (Child, String) {
+    (0..DRIVER_STARTS).find_map(|_| try_to_start_driver()).expect("ChromeDriver says where it listens")
+}
+
+fn try_to_start_driver() -> Option<(Child, String)> {
     let mut driver = Command::new(chromedriver())
         .arg("--port=0")
         .stdin(Stdio::null())
@@ -359,10 +368,13 @@ fn start_driver() -> (Child, String) {
     let port = lines.find_map(|line| {
         line.rsplit_once("successfully on port ").map(|(_, port)| port.trim_end_matches('.').to_owned())
     });
-    let port = port.expect("ChromeDriver says where it listens");
+    let Some(port) = port else {
+        driver.wait().unwrap();
+        return None;
+    };
     // Somebody must go on listening, or it would die of saying something.
     std::thread::spawn(move || lines.for_each(drop));
-    (driver, format!("http://127.0.0.1:{port}"))
+    Some((driver, format!("http://127.0.0.1:{port}")))
 }
 
 fn is_true(value: &Value) -> bool {
