@@ -16,3 +16,4 @@ mod parking;
 mod rejudging;
 mod secrets;
 mod storage;
+mod users;
