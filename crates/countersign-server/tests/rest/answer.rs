@@ -80,7 +80,7 @@ fn cut(value: &Value) -> Value {
 }
 
 fn cut_text(text: &str) -> String {
-    for kind in ["exec_", "eli_", "tok_", "gra_", "ses_of_", "cs_", "http://127.0.0.1:"] {
+    for kind in ["exec_", "eli_", "tok_", "usr_", "gra_", "ses_of_", "cs_", "http://127.0.0.1:"] {
         if text.starts_with(kind) {
             let rest = text.rfind('/').filter(|_| kind.starts_with("http")).map_or("", |_| "…/…");
             return format!("{kind}{}", if rest.is_empty() { "…" } else { rest });
