@@ -11,7 +11,7 @@ use crate::config::Environment;
 use crate::exit::Problem;
 use crate::key_files::{ADMIN_TOKEN, AGENT_TOKEN, known_seal_key, read_token};
 use crate::local::Setup;
-use crate::serving::{Mode, Notice, Serving};
+use crate::serving::{Listen, Mode, Notice, Serving};
 use crate::target::Target;
 
 /// How long a server that is said to run may take to say that it does.
@@ -76,7 +76,7 @@ impl Reach {
                     Need::Act => Mode::Private,
                     Need::Share => Mode::Public,
                 };
-                let reach = Self::of(Serving::start(setup, ANYWHERE, mode).await?);
+                let reach = Self::of(Serving::start(setup, Listen::At(ANYWHERE), mode).await?);
                 // Whoever gives a token acts as its holder here too, and as nobody else.
                 Ok(match token {
                     Some(token) => Self { agent: token.clone(), operator: token, ..reach },

@@ -36,6 +36,15 @@ pub(crate) enum Mode {
     Look,
 }
 
+/// Where a server listens.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Listen {
+    /// Here, or it does not start.
+    At(SocketAddr),
+    /// Here; on a port of the system's choice where another has it.
+    AtOrElsewhere(SocketAddr),
+}
+
 /// A running server, and what its clients on this machine need.
 pub(crate) struct Serving {
     pub(crate) url: String,
@@ -92,7 +101,7 @@ impl Notice {
 
 impl Serving {
     /// Opens the data folder, starts a gateway on it and serves it.
-    pub(crate) async fn start(setup: Setup, listen: SocketAddr, mode: Mode) -> anyhow::Result<Self> {
+    pub(crate) async fn start(setup: Setup, listen: Listen, mode: Mode) -> anyhow::Result<Self> {
         let config = setup.config.clone();
         let folder = match DataFolder::open(&config.data_dir) {
             Ok(folder) => folder,
@@ -166,7 +175,15 @@ async fn already_running(setup: &Setup, problem: Problem) -> Problem {
     }
 }
 
-async fn bind(listen: SocketAddr) -> anyhow::Result<TcpListener> {
+async fn bind(listen: Listen) -> anyhow::Result<TcpListener> {
+    let listen = match listen {
+        Listen::At(address) => address,
+        // Tried and kept at once: whoever looked first and bound later could find it taken in between.
+        Listen::AtOrElsewhere(address) => match TcpListener::bind(address).await {
+            Ok(listener) => return Ok(listener),
+            Err(_) => SocketAddr::new(address.ip(), 0),
+        },
+    };
     TcpListener::bind(listen).await.map_err(|error| {
         Problem::new("address_in_use", format!("{listen} cannot be listened on: {error}"))
             .hint("Choose another address with --listen, such as --listen 127.0.0.1:0 for any free port.")

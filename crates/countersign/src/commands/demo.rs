@@ -1,6 +1,5 @@
 //! `demo`: a server with the demo tools, and a scripted agent that uses them, so that a newcomer sees a call wait and go on.
 
-use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
 use countersign_kernel::ports::{Clock as _, SystemClock};
@@ -14,7 +13,7 @@ use crate::exit::Exit;
 use crate::local::Setup;
 use crate::reach::{LONG_WAIT, Reach};
 use crate::screen::Audience;
-use crate::serving::{Mode, Serving};
+use crate::serving::{Listen, Mode, Serving};
 use crate::{shown, terminal};
 
 /// One thing the agent does, and what it is about.
@@ -46,7 +45,7 @@ fn steps(note: &Value) -> [Step; 5] {
 pub(super) async fn run(setup: Setup) -> anyhow::Result<Exit> {
     let (screen, invocation, listen) = (setup.screen, setup.invocation.clone(), setup.config.listen);
     let mut wish = Wish::expect()?;
-    let serving = Serving::start(setup, free(listen).await, Mode::Public).await?;
+    let serving = Serving::start(setup, Listen::AtOrElsewhere(listen), Mode::Public).await?;
     serve::tell(&serving, screen).await?;
     if screen.audience == Audience::Program
         && let Some(link) = serving.login_link().await?
@@ -71,14 +70,6 @@ pub(super) async fn run(setup: Setup) -> anyhow::Result<Exit> {
     screen.note("\nStopping. What waits for a person is kept.");
     reach.leave_within(LAST_HANDLERS).await;
     ended.map(|()| Exit::Done)
-}
-
-/// The address, or another one where somebody else has it: a demo need not be where it was configured.
-async fn free(listen: SocketAddr) -> SocketAddr {
-    match tokio::net::TcpListener::bind(listen).await {
-        Ok(_) => listen,
-        Err(_) => SocketAddr::new(Ipv4Addr::LOCALHOST.into(), 0),
-    }
 }
 
 /// What an earlier run left waiting is told first: otherwise it would turn up in the middle of this one.

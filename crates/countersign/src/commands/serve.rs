@@ -8,7 +8,7 @@ use crate::args::ServeArgs;
 use crate::exit::Exit;
 use crate::local::Setup;
 use crate::screen::{Audience, Format, Screen};
-use crate::serving::{Mode, Serving};
+use crate::serving::{Listen, Mode, Serving};
 
 /// How long handlers may run on once the server is told to stop; after that they are in doubt.
 pub(super) const LAST_HANDLERS: Duration = Duration::from_secs(30);
@@ -16,7 +16,7 @@ pub(super) const LAST_HANDLERS: Duration = Duration::from_secs(30);
 pub(super) async fn run(setup: Setup, args: ServeArgs) -> anyhow::Result<Exit> {
     let (screen, listen) = (setup.screen, args.listen.unwrap_or(setup.config.listen));
     let mut wish = Wish::expect()?;
-    let serving = Serving::start(setup, listen, Mode::Public).await?;
+    let serving = Serving::start(setup, Listen::At(listen), Mode::Public).await?;
     tell(&serving, screen).await?;
     tell_how_to_stop(screen);
     wish.come_true().await;
