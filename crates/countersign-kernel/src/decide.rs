@@ -224,6 +224,7 @@ impl Kernel {
             recorded => recorded?,
         }
         if let Some(grant) = grant {
+            grant.expires_at.into_iter().for_each(|at| self.alarm.set(at));
             self.grants.add(&session, grant);
         }
         answer(state, id);

@@ -1,6 +1,6 @@
-//! Expiry: questions whose time is up are closed, oldest first.
+//! Expiry: questions and remembered approvals whose time is up are closed, oldest first.
 //!
-//! Nothing is kept per question: the store knows when the next one expires. The clock may jump, so it is looked at at
+//! Nothing is kept per question or grant: the store knows when the next one expires. The clock may jump, so it is looked at at
 //! least once a second; a question that was closed stays closed.
 
 use std::collections::HashSet;
@@ -67,7 +67,7 @@ pub(crate) async fn watch(kernel: Weak<Kernel>, alarm: Arc<Alarm>) {
         let now = kernel.now();
         if alarm.next() <= now {
             if let Err(error) = kernel.expire_due(now).await {
-                tracing::error!(?error, "expired questions could not be closed; trying again");
+                tracing::error!(?error, "what expired could not be recorded; trying again");
                 tokio::time::sleep(Duration::from_millis(200)).await;
             }
             continue;
@@ -83,7 +83,7 @@ pub(crate) async fn watch(kernel: Weak<Kernel>, alarm: Arc<Alarm>) {
 }
 
 impl Kernel {
-    /// Reads from the store when the next question expires.
+    /// Reads from the store when the next question or grant expires.
     pub(crate) async fn set_alarm(&self) -> Result<(), GatewayError> {
         if let Some(at) = self.store.next_expiry().await? {
             self.alarm.set(at);
@@ -92,9 +92,14 @@ impl Kernel {
     }
 
     async fn expire_due(self: &Arc<Self>, now: Timestamp) -> Result<(), GatewayError> {
+        let mut left_alone = 0;
+        // A grant whose end cannot be recorded covers nothing by the clock, and must not keep questions open.
+        if let Err(error) = self.retire_due_grants(now).await {
+            tracing::error!(?error, "remembered approvals could not be recorded as expired; trying again");
+            left_alone += 1;
+        }
         let due = self.store.due(now, BATCH).await?;
         let mut failed = None;
-        let mut left_alone = 0;
         for (elicitation, execution) in &due {
             if self.alarm.leaves_alone(*elicitation) {
                 left_alone += 1;

@@ -460,11 +460,8 @@ impl Gateway {
         self.kernel.verify_audit().await
     }
 
-    /// The remembered approvals of a session.
+    /// The remembered approvals of a session. Reading them changes nothing (R15): the expiry timer records the ends.
     pub async fn grants(&self, session: &SessionId) -> Result<Vec<Grant>, GatewayError> {
-        if !self.kernel.is_closed() {
-            self.kernel.retire_expired_grants(session).await?;
-        }
         Ok(self.kernel.store.grants(session).await?)
     }
 

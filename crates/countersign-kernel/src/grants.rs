@@ -190,6 +190,7 @@ impl Kernel {
             GrantWrite::Give(grant.clone()),
         )
         .await?;
+        grant.expires_at.into_iter().for_each(|at| self.alarm.set(at));
         self.grants.forget(&session);
         Ok(grant)
     }

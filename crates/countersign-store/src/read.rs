@@ -14,7 +14,7 @@ use countersign_core::digest::Digest;
 use countersign_core::event::Event;
 use countersign_core::execution::Status;
 use countersign_core::grant::Grant;
-use countersign_core::ids::{ElicitationId, ExecutionId, LoginId};
+use countersign_core::ids::{ElicitationId, ExecutionId, GrantId, LoginId};
 use countersign_core::time::Timestamp;
 use countersign_kernel::ports::{
     ByteBudget, DamagedRow, ElicitationFilter, ElicitationRow, ExecutionFilter, ExecutionRow, JournalPart,
@@ -306,10 +306,27 @@ pub(crate) fn due(
     all(db, sql, [millis(now), most(limit)], |row| Ok((rows::id(row, 0)?, rows::id(row, 1)?)))
 }
 
-/// When the next open elicitation expires.
+/// Grants whose time is up and that still count as far as the database knows.
+pub(crate) fn due_grants(
+    db: &Connection,
+    now: Timestamp,
+    limit: usize,
+) -> Result<Vec<(GrantId, SessionId)>, Fault> {
+    let sql = "SELECT id, session FROM grants
+               WHERE expires_at <= ?1 AND (uses_left IS NULL OR uses_left > 0) ORDER BY expires_at LIMIT ?2";
+    all(db, sql, [millis(now), most(limit)], |row| {
+        Ok((rows::id(row, 0)?, rows::session_id(row, 1)?))
+    })
+}
+
+/// When the next open elicitation, or the next grant that still counts, expires.
 pub(crate) fn next_expiry(db: &Connection) -> Result<Option<Timestamp>, Fault> {
-    let sql = "SELECT expires_at FROM open_elicitations ORDER BY expires_at LIMIT 1";
-    one(db, sql, [], |row| rows::timestamp(row.get(0)?))
+    let of = |sql| one(db, sql, [], |row| rows::timestamp(row.get(0)?));
+    let elicitation = of("SELECT expires_at FROM open_elicitations ORDER BY expires_at LIMIT 1")?;
+    let grant = of("SELECT expires_at FROM grants
+                    WHERE expires_at IS NOT NULL AND (uses_left IS NULL OR uses_left > 0)
+                    ORDER BY expires_at LIMIT 1")?;
+    Ok(elicitation.into_iter().chain(grant).min())
 }
 
 /// What everything open was last judged by.

@@ -228,6 +228,10 @@ pub(crate) fn id<T: Stored>(row: &Row<'_>, column: usize) -> Result<T, Fault> {
     Ok(T::of_blob(row.get(column)?))
 }
 
+pub(crate) fn session_id(row: &Row<'_>, column: usize) -> Result<SessionId, Fault> {
+    parsed(text(row, column)?, SessionId::parse)
+}
+
 /// Columns of `executions x`, in the order that [`execution_row`] reads.
 pub(crate) const EXECUTION_COLUMNS: &str = "x.id, x.kind, x.session, x.requester, x.key, x.created_at, x.sum, x.owner, x.status, x.tool, x.updated_at";
 
@@ -248,7 +252,7 @@ fn execution_facts(row: &Row<'_>, column: usize) -> Result<ExecutionRow, Fault> 
     let facts = ExecutionRow {
         id: ExecutionId::of_blob(id),
         kind: kind(text(row, column + 1)?)?,
-        session: parsed(text(row, column + 2)?, SessionId::parse)?,
+        session: session_id(row, column + 2)?,
         requester: parsed(text(row, column + 3)?, PrincipalId::parse)?,
         owner: optional_text(row, column + 7)?.map(|owner| parsed(owner, PrincipalId::parse)).transpose()?,
         key: row.get(column + 4)?,
@@ -377,7 +381,7 @@ pub(crate) fn login(row: &Row<'_>) -> Result<LoginRow, Fault> {
 /// A session, from `id, principal, client, opened_at, sum`.
 pub(crate) fn session(row: &Row<'_>) -> Result<SessionRow, Fault> {
     let session = SessionRow {
-        id: parsed(text(row, 0)?, SessionId::parse)?,
+        id: session_id(row, 0)?,
         principal: parsed(text(row, 1)?, PrincipalId::parse)?,
         client: row.get(2)?,
         opened_at: timestamp(row.get(3)?)?,

@@ -17,6 +17,7 @@ pub(crate) const MIGRATIONS: &[&str] = &[
     PENDING_OF_REQUESTER,
     RULEBOOK,
     SESSIONS_OF_PRINCIPAL,
+    GRANTS_BY_EXPIRY,
 ];
 
 /// Why a database could not be brought to this version.
@@ -215,6 +216,12 @@ CREATE TABLE sessions_of_principal (
     sessions INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
 INSERT INTO sessions_of_principal SELECT principal, count(*) FROM sessions GROUP BY principal;
+";
+
+/// Finds the grants whose time is up.
+const GRANTS_BY_EXPIRY: &str = "
+CREATE INDEX grants_by_expiry ON grants (expires_at)
+    WHERE expires_at IS NOT NULL AND (uses_left IS NULL OR uses_left > 0);
 ";
 
 /// Brings a database to the version of this build.

@@ -14,7 +14,7 @@ use countersign_core::audit::AuditRecord;
 use countersign_core::digest::Digest;
 use countersign_core::event::Event;
 use countersign_core::grant::Grant;
-use countersign_core::ids::{ElicitationId, ExecutionId, LoginId};
+use countersign_core::ids::{ElicitationId, ExecutionId, GrantId, LoginId};
 use countersign_core::time::Timestamp;
 use countersign_kernel::ports::{
     Committed, ElicitationFilter, ElicitationRow, ExecutionFilter, ExecutionRow, JournalPart, Listing,
@@ -309,6 +309,14 @@ impl<S: Store + ?Sized> Store for FaultyStore<S> {
         limit: usize,
     ) -> Result<Vec<(ElicitationId, ExecutionId)>, StoreError> {
         self.alive()?.due(now, limit).await
+    }
+
+    async fn due_grants(
+        &self,
+        now: Timestamp,
+        limit: usize,
+    ) -> Result<Vec<(GrantId, SessionId)>, StoreError> {
+        self.alive()?.due_grants(now, limit).await
     }
 
     async fn next_expiry(&self) -> Result<Option<Timestamp>, StoreError> {

@@ -11,7 +11,7 @@ use countersign_core::digest::Digest;
 use countersign_core::event::Event;
 use countersign_core::execution::Status;
 use countersign_core::grant::Grant;
-use countersign_core::ids::{ElicitationId, ExecutionId, LoginId, TokenId, UserId};
+use countersign_core::ids::{ElicitationId, ExecutionId, GrantId, LoginId, TokenId, UserId};
 use countersign_core::time::Timestamp;
 use countersign_kernel::ports::{
     ByteBudget, Committed, ElicitationFilter, ElicitationRow, ExecutionFilter, ExecutionRow, GrantWrite,
@@ -19,6 +19,11 @@ use countersign_kernel::ports::{
     Standing, Store, StoreError, TokenRow, TokenWrite, UserMay, UserRow, UserWrite, Write,
 };
 use countersign_sdk::{PrincipalId, Role, SessionId};
+
+/// The grants that still count and end some time, with their end.
+fn ending(grants: &[Grant]) -> impl Iterator<Item = (Timestamp, &Grant)> {
+    grants.iter().filter(|grant| grant.uses_left != Some(0)).filter_map(|grant| Some((grant.expires_at?, grant)))
+}
 
 /// The most one page holds.
 const MOST: usize = 1_000;
@@ -174,8 +179,22 @@ impl Store for MemoryStore {
         Ok(due.filter_map(|(_, id)| Some((*id, state.elicitations.get(id)?.execution))).collect())
     }
 
+    async fn due_grants(
+        &self,
+        now: Timestamp,
+        limit: usize,
+    ) -> Result<Vec<(GrantId, SessionId)>, StoreError> {
+        let state = self.state();
+        let mut due: Vec<_> = ending(&state.grants).filter(|(expires_at, _)| *expires_at <= now).collect();
+        due.sort_by_key(|(expires_at, _)| *expires_at);
+        Ok(due.into_iter().take(limit).map(|(_, grant)| (grant.id, grant.session.clone())).collect())
+    }
+
     async fn next_expiry(&self) -> Result<Option<Timestamp>, StoreError> {
-        Ok(self.state().expiring.first().map(|(expires_at, _)| *expires_at))
+        let state = self.state();
+        let elicitation = state.expiring.first().map(|(expires_at, _)| *expires_at);
+        let grant = ending(&state.grants).map(|(expires_at, _)| expires_at);
+        Ok(elicitation.into_iter().chain(grant).min())
     }
 
     async fn standing(&self) -> Result<Standing, StoreError> {

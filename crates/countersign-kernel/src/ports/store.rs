@@ -66,7 +66,14 @@ pub trait Store: Send + Sync + 'static {
         limit: usize,
     ) -> Result<Vec<(ElicitationId, ExecutionId)>, StoreError>;
 
-    /// When the next open elicitation expires.
+    /// Grants whose time is up and that were not yet recorded as expired, oldest expiry first, at most `limit`.
+    async fn due_grants(
+        &self,
+        now: Timestamp,
+        limit: usize,
+    ) -> Result<Vec<(GrantId, SessionId)>, StoreError>;
+
+    /// When the next open elicitation, or the next grant that still counts, expires.
     async fn next_expiry(&self) -> Result<Option<Timestamp>, StoreError>;
 
     /// How much is unfinished and recorded, for whoever watches the gateway.

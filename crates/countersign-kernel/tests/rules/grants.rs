@@ -203,7 +203,7 @@ async fn a_yes_for_the_session_counts_half_a_day_and_no_longer() {
     assert!(call(&gateway, "lab.destroy").await.paused().is_some());
 }
 
-/// Whoever looks: a call that would have used it, or a person who reads the list.
+/// Whoever notices it: a call that would have used it, or the timer.
 #[test]
 fn a_grant_that_was_seen_expired_stays_so_when_the_clock_goes_back() {
     const MINUTE_MS: i64 = 60_000;
@@ -216,7 +216,7 @@ fn a_grant_that_was_seen_expired_stays_so_when_the_clock_goes_back() {
             if seen_by_a_call {
                 assert!(call(&gateway, "lab.destroy").await.paused().is_some());
             } else {
-                gateway.grants(&session()).await.unwrap();
+                tokio::time::sleep(Duration::from_secs(1)).await;
             }
             world.clock.jump(-MINUTE_MS);
             assert!(gateway.now() < grant.expires_at.unwrap());
@@ -232,4 +232,20 @@ fn a_grant_that_was_seen_expired_stays_so_when_the_clock_goes_back() {
             assert!(call(&gateway, "lab.destroy").await.success());
         });
     }
+}
+
+/// R15: whoever reads them changes nothing, also where one has just expired.
+#[tokio::test(start_paused = true)]
+async fn reading_remembered_approvals_records_nothing() {
+    let world = World::new(1);
+    let gateway = world.start().await;
+    let given = give(&gateway, "lab.destroy", Some(Duration::from_secs(30)), None).await;
+    let recorded = async || gateway.standing().await.unwrap().recorded;
+    let before = recorded().await;
+    world.clock.jump(60_000);
+    let listed = gateway.grants(&session()).await.unwrap();
+    assert_eq!(listed, [given], "still as it was given; its end says that it is over");
+    assert_eq!(recorded().await, before);
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    assert_eq!(recorded().await, before + 1, "the timer records it");
 }

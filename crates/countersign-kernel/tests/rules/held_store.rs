@@ -5,7 +5,7 @@ use countersign_core::audit::AuditRecord;
 use countersign_core::digest::Digest;
 use countersign_core::event::Event;
 use countersign_core::grant::Grant;
-use countersign_core::ids::{ElicitationId, ExecutionId, LoginId};
+use countersign_core::ids::{ElicitationId, ExecutionId, GrantId, LoginId};
 use countersign_core::time::Timestamp;
 use countersign_kernel::ports::{
     Committed, ElicitationFilter, ElicitationRow, ExecutionFilter, ExecutionRow, JournalPart, Listing,
@@ -115,6 +115,14 @@ impl Store for HeldStore {
         limit: usize,
     ) -> Result<Vec<(ElicitationId, ExecutionId)>, StoreError> {
         self.inner.due(now, limit).await
+    }
+
+    async fn due_grants(
+        &self,
+        now: Timestamp,
+        limit: usize,
+    ) -> Result<Vec<(GrantId, SessionId)>, StoreError> {
+        self.inner.due_grants(now, limit).await
     }
 
     async fn next_expiry(&self) -> Result<Option<Timestamp>, StoreError> {

@@ -111,6 +111,34 @@ pub async fn a_grant_given_with_a_token_since_revoked_is_dead(store: Arc<dyn Sto
     is_gone(&*store, stray.id, at(1)).await;
 }
 
+/// A grant without an end, and one whose uses ran out, are never due.
+pub async fn a_grant_is_due_at_its_expiry_until_it_is_recorded_as_expired(store: Arc<dyn Store>) {
+    let before = store.next_expiry().await.unwrap();
+    let subject = Subject::new();
+    let ending = |ms: u64, uses_left| Grant {
+        id: fresh(GrantId::from_random),
+        expires_at: Some(Timestamp::from_millis(ms)),
+        uses_left,
+        ..subject.grant()
+    };
+    let (late, early, spent) = (ending(6, None), ending(5, Some(2)), ending(4, Some(0)));
+    let endless = Grant { id: fresh(GrantId::from_random), expires_at: None, ..subject.grant() };
+    for grant in [&late, &early, &spent, &endless] {
+        give(&*store, grant).await;
+    }
+    let due = async |ms, limit| store.due_grants(Timestamp::from_millis(ms), limit).await.unwrap();
+    let listed = |grant: &Grant| (grant.id, subject.session.clone());
+    assert_eq!(store.next_expiry().await.unwrap(), Some(Timestamp::from_millis(5)));
+    assert_eq!(due(4, 9).await, []);
+    assert_eq!(due(6, 9).await, [listed(&early), listed(&late)]);
+    assert_eq!(due(6, 1).await, [listed(&early)]);
+    for grant in [&early, &late] {
+        store.commit(grants(vec![GrantWrite::Expire(grant.id)])).await.unwrap();
+        assert!(!due(9, 9).await.contains(&listed(grant)));
+    }
+    assert_eq!(store.next_expiry().await.unwrap(), before);
+}
+
 /// Changes of grants happen in order, and together.
 pub async fn a_change_that_uses_a_grant_twice_needs_two_uses(store: Arc<dyn Store>) {
     let subject = Subject::new();

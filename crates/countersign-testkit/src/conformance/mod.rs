@@ -81,6 +81,7 @@ macro_rules! store_promises {
             grants::a_grant_without_bound_is_used_again_and_again,
             grants::a_grant_ends_at_its_expiry,
             grants::a_grant_that_was_found_expired_is_gone_at_every_time,
+            grants::a_grant_is_due_at_its_expiry_until_it_is_recorded_as_expired,
             grants::a_revoked_grant_is_gone,
             grants::clearing_a_session_forgets_its_grants_and_no_others,
             grants::a_grant_given_with_a_token_since_revoked_is_dead,
