@@ -33,6 +33,8 @@ pub const MAX_PENDING_PER_REQUESTER: usize = 5_000;
 pub const MAX_PENDING_BYTES_PER_REQUESTER: usize = 256 * 1024 * 1024;
 /// The most sessions of one principal. Sessions are kept for good, so that nobody else can take their ids.
 pub const MAX_SESSIONS_PER_PRINCIPAL: usize = 100_000;
+/// The most bytes recorded for one requester in a day.
+pub const MAX_STORED_BYTES_PER_DAY: u64 = 2 * 1024 * 1024 * 1024;
 /// The most audit records that are looked at for one page of those that a filter lets through.
 pub const MAX_AUDIT_SCAN: u64 = 10_000;
 /// Integers beyond this are not exact in JSON's number type.

@@ -16,5 +16,6 @@ pub mod execution;
 pub mod grant;
 pub mod ids;
 pub mod policy;
+pub mod retention;
 pub mod time;
 pub mod visible;

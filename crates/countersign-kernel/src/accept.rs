@@ -13,6 +13,7 @@ use countersign_core::elicitation::Proof;
 use countersign_core::event::{CallIssued, CallOutcome, EventBody, Failure, Kind, Started};
 use countersign_core::execution::Next;
 use countersign_core::ids::{CallNo, ExecutionId, TokenId};
+use countersign_core::retention::args_of_a_read;
 use countersign_sdk::{Principal, PrincipalKind, SessionId};
 use serde_json::Value;
 
@@ -146,7 +147,9 @@ impl Kernel {
         if self.sessions.owner(&*self.store, session).await?.as_ref() != Some(&caller.principal.id) {
             return Err(CallError::SessionNotFound);
         }
-        Ok(())
+        self.storage
+            .check(&caller.principal.id, self.now())
+            .map_err(|retry_after| CallError::StorageLimit { retry_after })
     }
 
     /// Steps 1 to 3: the tool, its input, the pre-hooks.
@@ -200,7 +203,9 @@ impl Kernel {
     async fn same_call(&self, id: ExecutionId, path: &str, args: &Canonical) -> Result<(), CallError> {
         let journal = self.store.journal(id).await?;
         let same = journal.iter().any(|event| match &event.body {
-            EventBody::CallIssued(issued) => issued.path == *path && issued.args == *args,
+            EventBody::CallIssued(issued) => {
+                issued.path == *path && (issued.args == *args || issued.args == args_of_a_read(args))
+            }
             _ => false,
         });
         if same { Ok(()) } else { Err(CallError::KeyMismatch(id)) }

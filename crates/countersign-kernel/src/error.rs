@@ -1,5 +1,7 @@
 //! What can go wrong at the façade: a stable code, a message for the caller, and apart from it a cause for the log.
 
+use std::time::Duration;
+
 use countersign_core::elicitation::Decision;
 use countersign_core::execution::ApplyError;
 use countersign_core::ids::{ElicitationId, ExecutionId};
@@ -91,6 +93,16 @@ pub enum CallError {
     /// The session is unknown or somebody else's.
     #[error("there is no such session; open one first")]
     SessionNotFound,
+    /// The requester has recorded as much as it may in a day.
+    #[error(
+        "too much was recorded for this caller today; {} s from now there is room again. Large results and scripts cost \
+         the most",
+        retry_after.as_secs().max(1)
+    )]
+    StorageLimit {
+        /// When there is room again.
+        retry_after: Duration,
+    },
     /// Something inside failed.
     #[error("{0}")]
     Gateway(#[from] GatewayError),
@@ -108,6 +120,7 @@ impl CallError {
             Self::NotAllowed(_) => "not_allowed",
             Self::KeyMismatch(_) => "idempotency_mismatch",
             Self::SessionNotFound => "session_not_found",
+            Self::StorageLimit { .. } => "storage_limit",
             Self::Gateway(e) => e.code(),
         }
     }

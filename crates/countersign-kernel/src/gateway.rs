@@ -37,6 +37,7 @@ use crate::result::{ExecutionResult, Pending};
 use crate::script::{Places, RunRequest};
 use crate::sessions::SessionError;
 use crate::settings::Settings;
+use crate::storage_allowance::StorageAllowance;
 
 /// The gateway. Cheap to clone; all clones are one.
 #[derive(Clone)]
@@ -193,6 +194,7 @@ impl GatewayBuilder {
             policy_version,
             hooks: self.hooks,
             events: broadcast::Sender::new(self.settings.event_backlog),
+            storage: StorageAllowance::new(self.settings.max_stored_bytes_per_day),
             settings: self.settings,
             on_pause: RwLock::new(self.on_pause),
             registry: Default::default(),

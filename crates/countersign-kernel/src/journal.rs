@@ -4,9 +4,11 @@ use std::panic::AssertUnwindSafe;
 use std::sync::PoisonError;
 
 use countersign_core::audit::AuditEntry;
-use countersign_core::event::{Event, EventBody};
-use countersign_core::execution::{Asked, Execution};
+use countersign_core::event::{Event, EventBody, Kind};
+use countersign_core::execution::{Asked, Call, Execution};
 use countersign_core::ids::ElicitationId;
+use countersign_core::retention;
+use countersign_sdk::EffectClass;
 use tokio::time::Instant;
 
 use crate::error::GatewayError;
@@ -77,6 +79,7 @@ impl Kernel {
                 state.doubtful = false;
                 state.stored = state.execution.version();
                 let events = std::mem::take(&mut state.unflushed);
+                self.spend_storage(&state.execution, &events);
                 self.tell(&state.execution, &events, committed.audit_seq);
                 Ok(())
             }
@@ -86,12 +89,26 @@ impl Kernel {
 
     /// Queues everything noted so far, for executions that changed nothing in the world.
     pub(crate) fn flush_soon(&self, state: &mut State) -> Result<(), GatewayError> {
-        self.store.commit_soon(write(state, Beside::default())).inspect_err(|_| state.doubtful = true)?;
+        let mut write = write(state, Beside::default());
+        if let Some(journal) = write.journal.as_mut().filter(|_| can_be_read_again(state)) {
+            journal
+                .events
+                .iter_mut()
+                .for_each(|event| *event = retention::of_a_read(&state.execution, event));
+        }
+        let bytes = write.journal.as_ref().map_or(0, |journal| retention::stored_bytes(&journal.events));
+        self.store.commit_soon(write).inspect_err(|_| state.doubtful = true)?;
+        self.storage.spend(&state.execution.requester().id, bytes, self.now());
         meter::recorded(&state.execution, &state.unflushed);
         state.unflushed.clear();
         state.stored = state.execution.version();
         self.waiters.wake(state.execution.id());
         Ok(())
+    }
+
+    fn spend_storage(&self, execution: &Execution, events: &[Event]) {
+        let bytes = retention::stored_bytes(events);
+        self.storage.spend(&execution.requester().id, bytes, self.now());
     }
 
     fn tell(&self, execution: &Execution, events: &[Event], seq: u64) {
@@ -133,6 +150,17 @@ impl Kernel {
         // Nobody listening is fine: the audit keeps what happened.
         let _ = self.events.send(event);
     }
+}
+
+/// Whether the values of an execution may be left out of its record: one call that only read, whose id was told to nobody
+/// before its end, so that its caller gets the answer from memory. Under a key the caller may come back for it.
+fn can_be_read_again(state: &State) -> bool {
+    let execution = &state.execution;
+    let only_read = |call: &Call| call.effects.class() == EffectClass::Reads;
+    execution.kind() == Kind::Call
+        && !state.is_stored()
+        && execution.idempotency_key().is_none()
+        && execution.calls().iter().all(only_read)
 }
 
 fn kind_of(body: &EventBody) -> Option<GatewayEventKind> {

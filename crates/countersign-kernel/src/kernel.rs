@@ -24,6 +24,7 @@ use crate::result::Pending;
 use crate::script::Places;
 use crate::sessions::SessionCache;
 use crate::settings::Settings;
+use crate::storage_allowance::StorageAllowance;
 
 pub(crate) type OnPause = Arc<dyn Fn(&countersign_sdk::SessionId, &Pending) + Send + Sync>;
 
@@ -57,6 +58,7 @@ pub(crate) struct Kernel {
     pub(crate) grants: GrantCache,
     pub(crate) sessions: SessionCache,
     pub(crate) identities: IdentityCache,
+    pub(crate) storage: StorageAllowance,
     pub(crate) alarm: Arc<Alarm>,
     pub(crate) closed: watch::Sender<Doors>,
 }

@@ -41,6 +41,7 @@ mod search;
 mod sessions;
 mod settings;
 mod settle;
+mod storage_allowance;
 mod tokens;
 mod users;
 mod wait;

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use countersign_core::bounds::{
     MAX_PENDING_BYTES_PER_REQUESTER, MAX_PENDING_PER_REQUESTER, MAX_SESSIONS_PER_PRINCIPAL,
+    MAX_STORED_BYTES_PER_DAY,
 };
 use countersign_sdk::Remember;
 
@@ -24,6 +25,8 @@ pub struct Settings {
     pub max_pending_per_requester: usize,
     /// The most bytes that the open questions of one requester may have together.
     pub max_pending_bytes_per_requester: usize,
+    /// The most bytes recorded for one requester in a day.
+    pub max_stored_bytes_per_day: u64,
     /// The most sessions one principal may have.
     pub max_sessions_per_principal: usize,
     /// The most scripts in memory at once, sleeping ones among them; further ones are told to come back. Parked ones are free.
@@ -57,6 +60,7 @@ impl Default for Settings {
             max_pending_per_session: 1_000,
             max_pending_per_requester: MAX_PENDING_PER_REQUESTER,
             max_pending_bytes_per_requester: MAX_PENDING_BYTES_PER_REQUESTER,
+            max_stored_bytes_per_day: MAX_STORED_BYTES_PER_DAY,
             max_sessions_per_principal: MAX_SESSIONS_PER_PRINCIPAL,
             max_live_scripts: 256,
             max_calls_at_once: 64,

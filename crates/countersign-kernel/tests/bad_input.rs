@@ -522,3 +522,21 @@ async fn a_tool_that_takes_nothing_takes_nothing() {
     let error = gateway.ask("lab.form", json!({ "x": 1 })).await.unwrap_err();
     assert_eq!(error.code(), "invalid_input");
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_requester_records_at_most_so_much_in_a_day_and_deciding_goes_on() {
+    let world = World::new(1).set(|s| s.max_stored_bytes_per_day = 50_000);
+    let gateway = world.start().await;
+    let large = || json!({ "what": "x".repeat(6_000) });
+    let waiting = gateway.ask("lab.destroy_each", large()).await.unwrap();
+    gateway.ask("lab.read", json!({ "what": "there is room yet" })).await.unwrap();
+    for _ in 0..2 {
+        gateway.ask("lab.read", large()).await.unwrap();
+    }
+    let refused = gateway.ask("lab.read", json!({ "what": "small" })).await.unwrap_err();
+    assert_eq!(refused.code(), "storage_limit", "{refused}");
+    gateway.ann_says(&waiting, yes()).await.unwrap();
+    assert!(gateway.end_of(&waiting).await.success(), "what was accepted goes on");
+    world.clock.jump(24 * 60 * 60 * 1_000);
+    assert!(gateway.ask("lab.read", json!({ "what": "small" })).await.is_ok(), "a day later there is room");
+}

@@ -175,6 +175,9 @@ impl From<CallError> for Refusal {
             CallError::OutOfBounds(_) | CallError::Script(_) => Self::new(422, code, detail),
             CallError::NoScripts => Self::new(501, code, detail),
             CallError::NotAllowed(_) => Self::new(403, code, detail),
+            CallError::StorageLimit { retry_after } => {
+                Self::new(429, code, detail).retry_after(retry_after.as_secs().max(1))
+            }
             CallError::KeyMismatch(id) => Self::new(409, code, detail).with("executionId", json!(id)),
             CallError::SessionNotFound => Self::new(404, code, detail),
         }

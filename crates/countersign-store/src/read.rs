@@ -314,9 +314,7 @@ pub(crate) fn due_grants(
 ) -> Result<Vec<(GrantId, SessionId)>, Fault> {
     let sql = "SELECT id, session FROM grants
                WHERE expires_at <= ?1 AND (uses_left IS NULL OR uses_left > 0) ORDER BY expires_at LIMIT ?2";
-    all(db, sql, [millis(now), most(limit)], |row| {
-        Ok((rows::id(row, 0)?, rows::session_id(row, 1)?))
-    })
+    all(db, sql, [millis(now), most(limit)], |row| Ok((rows::id(row, 0)?, rows::session_id(row, 1)?)))
 }
 
 /// When the next open elicitation, or the next grant that still counts, expires.

@@ -22,7 +22,10 @@ use countersign_sdk::{PrincipalId, Role, SessionId};
 
 /// The grants that still count and end some time, with their end.
 fn ending(grants: &[Grant]) -> impl Iterator<Item = (Timestamp, &Grant)> {
-    grants.iter().filter(|grant| grant.uses_left != Some(0)).filter_map(|grant| Some((grant.expires_at?, grant)))
+    grants
+        .iter()
+        .filter(|grant| grant.uses_left != Some(0))
+        .filter_map(|grant| Some((grant.expires_at?, grant)))
 }
 
 /// The most one page holds.

@@ -67,11 +67,8 @@ pub trait Store: Send + Sync + 'static {
     ) -> Result<Vec<(ElicitationId, ExecutionId)>, StoreError>;
 
     /// Grants whose time is up and that were not yet recorded as expired, oldest expiry first, at most `limit`.
-    async fn due_grants(
-        &self,
-        now: Timestamp,
-        limit: usize,
-    ) -> Result<Vec<(GrantId, SessionId)>, StoreError>;
+    async fn due_grants(&self, now: Timestamp, limit: usize)
+    -> Result<Vec<(GrantId, SessionId)>, StoreError>;
 
     /// When the next open elicitation, or the next grant that still counts, expires.
     async fn next_expiry(&self) -> Result<Option<Timestamp>, StoreError>;

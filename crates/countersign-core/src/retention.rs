@@ -1,0 +1,101 @@
+//! How much of an execution is kept.
+//!
+//! A call that only read, and whose caller has its answer, can be repeated by anybody who needs the value. Its large values
+//! are recorded as their size and SHA-256, so that the record still proves what was read, and an agent that reads much does
+//! not fill the disk. Everything else is kept whole.
+
+use serde_json::json;
+
+use crate::canonical::{Canonical, Verbatim};
+use crate::digest::{Binding, Digest};
+use crate::event::{CallOutcome, Event, EventBody};
+use crate::execution::Execution;
+
+/// The largest value of a call that only read which is kept whole, in bytes of JSON.
+pub const MAX_KEPT_READ_BYTES: usize = 64 * 1024;
+
+/// The name of the one field of a record that stands for a value.
+pub const NOT_KEPT: &str = "countersign/notKept";
+
+/// What an event needs on disk besides its values: its row, its audit record and their indexes, about.
+const BYTES_PER_EVENT: usize = 512;
+
+/// An event as it is recorded of an execution that only read. The digest of its call is then that of what is recorded.
+#[must_use]
+pub fn of_a_read(execution: &Execution, event: &Event) -> Event {
+    let mut event = event.clone();
+    match &mut event.body {
+        EventBody::CallIssued(issued) => {
+            issued.args = args_of_a_read(&issued.args);
+            let binding = Binding {
+                tool: &issued.path,
+                fingerprint: issued.fingerprint,
+                args: &issued.args,
+                requester: &execution.requester().id,
+                session: execution.session(),
+                policy_version: issued.policy_version,
+            };
+            issued.digest = binding.digest();
+        }
+        EventBody::CallSettled { outcome, .. } | EventBody::Finished { outcome, .. } => {
+            if let CallOutcome::Succeeded(value) = outcome
+                && value.as_str().len() > MAX_KEPT_READ_BYTES
+                && let Ok(record) = Verbatim::of(&record_of(value.as_str()))
+            {
+                *value = record;
+            }
+        }
+        _ => {}
+    }
+    event
+}
+
+/// Arguments as they are recorded of a call that only read.
+#[must_use]
+pub fn args_of_a_read(args: &Canonical) -> Canonical {
+    let record =
+        (args.as_str().len() > MAX_KEPT_READ_BYTES).then(|| Canonical::of(&record_of(args.as_str())));
+    record.and_then(Result::ok).unwrap_or_else(|| args.clone())
+}
+
+/// About how many bytes events that are written together take on disk.
+#[must_use]
+pub fn stored_bytes(events: &[Event]) -> usize {
+    let values: usize = events.iter().map(value_bytes).sum();
+    let settled_at_the_end = match events {
+        // The end of one call refers to the outcome before it.
+        [
+            ..,
+            Event { body: EventBody::CallSettled { outcome, .. }, .. },
+            Event { body: EventBody::Finished { outcome: same, .. }, .. },
+        ] if outcome == same => outcome_bytes(outcome),
+        _ => 0,
+    };
+    values - settled_at_the_end + events.len() * BYTES_PER_EVENT
+}
+
+fn value_bytes(event: &Event) -> usize {
+    match &event.body {
+        EventBody::Started(started) => started.script.as_ref().map_or(0, |script| script.source.len()),
+        EventBody::CallIssued(issued) => issued.args.as_str().len(),
+        // Once in the journal, and once where it is found among all questions.
+        EventBody::Asked(asked) => 2 * (asked.args.as_str().len() + asked.message.len()),
+        EventBody::StepRecorded { value, .. } => value.as_str().len(),
+        EventBody::CallSettled { outcome, .. } => outcome_bytes(outcome),
+        EventBody::Finished { outcome, logs } => {
+            outcome_bytes(outcome) + logs.iter().map(|line| line.message.len()).sum::<usize>()
+        }
+        _ => 0,
+    }
+}
+
+fn outcome_bytes(outcome: &CallOutcome) -> usize {
+    match outcome {
+        CallOutcome::Succeeded(value) => value.as_str().len(),
+        CallOutcome::Failed(failure) => failure.message.len(),
+    }
+}
+
+fn record_of(text: &str) -> serde_json::Value {
+    json!({ NOT_KEPT: { "bytes": text.len(), "sha256": Digest::of(text.as_bytes()).to_string() } })
+}
