@@ -20,6 +20,7 @@ use crate::invocation::Invocation;
 use crate::local::Setup;
 use crate::names::Names;
 use crate::reach::{Need, Reach};
+use crate::report::Background;
 use crate::screen::Screen;
 use crate::target::{Target, check_data};
 
@@ -76,6 +77,7 @@ pub(crate) struct Contact {
     /// Tools that were asked for, and whether they were missing.
     missing: Mutex<HashMap<String, bool>>,
     names: OnceCell<Names>,
+    remember_for: OnceCell<Option<Duration>>,
 }
 
 /// A command whose configuration could be used.
@@ -145,6 +147,7 @@ impl Contact {
             invocation,
             missing: Mutex::default(),
             names: OnceCell::new(),
+            remember_for: OnceCell::new(),
         })
     }
 
@@ -170,12 +173,21 @@ impl Contact {
         self.names.get_or_init(|| Names::known_to(&self.operator)).await
     }
 
-    /// How exactly the same thing was denied before.
-    pub(crate) async fn denials(&self, elicitation: &str) -> Vec<String> {
-        match self.operator.elicitation(elicitation).await {
+    /// What a person reads about a question that is not in it.
+    pub(crate) async fn background(&self, elicitation: &str) -> Background {
+        let denials = match self.operator.elicitation(elicitation).await {
             Ok(asked) => denials::of(&self.operator, self.names().await, &asked).await,
             Err(_) => Vec::new(),
-        }
+        };
+        Background { denials, remember_for: self.remember_for().await }
+    }
+
+    /// How long an approval for a session lasts; nothing where the server does not say.
+    pub(crate) async fn remember_for(&self) -> Option<Duration> {
+        let ask = || async {
+            self.operator.standing().await.ok().map(|now| Duration::from_millis(now.remember_for_ms))
+        };
+        *self.remember_for.get_or_init(ask).await
     }
 
     /// Whether the server certainly does not have a tool.

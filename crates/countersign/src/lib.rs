@@ -21,6 +21,7 @@ mod client;
 mod commands;
 mod config;
 mod contact;
+mod coverage;
 mod data_folder;
 mod demo;
 mod denials;

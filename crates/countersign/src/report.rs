@@ -1,5 +1,7 @@
 //! How executions, questions and decisions look to a person.
 
+use std::time::Duration;
+
 use countersign_core::elicitation::Decider;
 use countersign_core::time::Timestamp;
 use countersign_kernel::ports::{Clock as _, SystemClock};
@@ -9,6 +11,7 @@ use countersign_server::wire::{
 };
 use serde_json::Value;
 
+use crate::coverage;
 use crate::exit::Exit;
 use crate::invocation::Invocation;
 use crate::names::Names;
@@ -110,8 +113,17 @@ pub(crate) fn time_left(pending: &Pending) -> Option<std::time::Duration> {
     (now < end).then(|| now.until(end))
 }
 
+/// What a person reads about a question that is not in it.
+#[derive(Debug, Default)]
+pub(crate) struct Background {
+    /// How exactly the same thing was denied before.
+    pub(crate) denials: Vec<String>,
+    /// How long an approval for the session lasts.
+    pub(crate) remember_for: Option<Duration>,
+}
+
 /// A question, whole: what a person decides by, and how it was denied before.
-pub(crate) fn question(pending: &Pending, denials: &[String], paint: Paint) -> String {
+pub(crate) fn question(pending: &Pending, background: &Background, paint: Paint) -> String {
     let wants = match pending.kind {
         PendingKind::Approval => "asks for approval",
         PendingKind::Form => "asks for an answer",
@@ -123,10 +135,12 @@ pub(crate) fn question(pending: &Pending, denials: &[String], paint: Paint) -> S
         }
         _ => String::new(),
     };
-    let denials: String =
-        denials.iter().map(|denial| format!("  before    {}\n", paint.yellow(denial))).collect();
+    let denials = background.denials.iter();
+    let denials: String = denials.map(|denial| format!("  before    {}\n", paint.yellow(denial))).collect();
+    let covers = coverage::words(pending, background.remember_for);
+    let covers = covers.map(|words| format!("  covers    {words}\n")).unwrap_or_default();
     format!(
-        "{} {wants}\n{denials}  message\n{}{form}  why       {}\n  arguments\n{}  expires   {left}\n",
+        "{} {wants}\n{denials}  message\n{}{form}  why       {}\n  arguments\n{}{covers}  expires   {left}\n",
         paint.bold(&shown::line(&pending.tool_path)),
         shown::block(&pending.message, "  ", paint),
         shown::line(&pending.because),

@@ -7,7 +7,8 @@ use countersign_core::event::Event;
 use countersign_server::wire::{
     AddUserRequest, ChangeUserRequest, Configuration, CreateTokenRequest, CreatedToken, Elicitation,
     ElicitationResponse, ExecuteRequest, ExecutionResult, ExecutionSummary, ExplainRequest, Explanation,
-    Grant, List, LoginLink, Pending, ResolveRequest, SettleRequest, Status, Token, ToolDetail, User, Whoami,
+    Grant, List, LoginLink, Pending, ResolveRequest, SettleRequest, Standing, Status, Token, ToolDetail,
+    User, Whoami,
 };
 use reqwest::Method;
 
@@ -179,6 +180,11 @@ impl Client {
     /// What the rules say of a call. Nothing runs.
     pub(crate) async fn explain(&self, request: &ExplainRequest) -> Result<Explanation, Problem> {
         self.json(self.request(Method::POST, &["api", "policy", "explain"], &[])?.json(request)).await
+    }
+
+    /// How everything stands, in numbers.
+    pub(crate) async fn standing(&self) -> Result<Standing, Problem> {
+        self.json(self.request(Method::GET, &["api", "standing"], &[])?).await
     }
 
     /// The remembered approvals of a session.

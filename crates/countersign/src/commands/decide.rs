@@ -140,11 +140,12 @@ async fn confirmed(
         return Ok(Some(narrowed));
     }
     if !contact.screen.can_ask() {
-        let again = format!("approve {} --yes --digest {}", pending.elicitation_id, pending.digest);
+        // The digest is not offered here: whoever pasted it would approve what nobody has read.
         let message = "nobody is at this terminal to read the question";
         let hint = format!(
-            "Look at it in a terminal, or approve what you have seen: `{}`",
-            contact.invocation.command(&again)
+            "Run it in a terminal, or open the console. A program that has read the question from `{}` passes its digest: \
+             --yes --digest DIGEST",
+            contact.invocation.command("inbox --json")
         );
         return Err(Problem::new("not_confirmed", message).hint(hint).into());
     }
@@ -152,11 +153,19 @@ async fn confirmed(
         // What the command line says already is not asked for again; whether to approve it is.
         return Ok(terminal::confirms(asked, contact).await.then_some(narrowed));
     }
-    Ok(terminal::ask_about(asked, contact).await.map(|answer| ResolveRequest {
-        comment: answer.comment.clone().or_else(|| args.comment.clone()),
-        remember_args: narrowed.remember_args.filter(|_| answer.remember.as_deref() == Some("session")),
-        remember_uses: narrowed.remember_uses.filter(|_| answer.remember.as_deref() == Some("session")),
-        ..answer
+    Ok(terminal::ask_about(asked, contact).await.map(|answer| {
+        let for_session = answer.remember.as_deref() == Some("session");
+        ResolveRequest {
+            comment: answer.comment.clone().or_else(|| args.comment.clone()),
+            // The narrower of what the command line and the person said.
+            remember_args: answer.remember_args.clone().or(narrowed.remember_args.filter(|_| for_session)),
+            remember_uses: answer
+                .remember_uses
+                .into_iter()
+                .chain(narrowed.remember_uses.filter(|_| for_session))
+                .min(),
+            ..answer
+        }
     }))
 }
 
@@ -176,9 +185,14 @@ fn announce(receipt: &ElicitationResponse, asked: &Elicitation, answer: &Resolve
     let remembered = answer.remember.as_deref().unwrap_or(&pending.remember) == "session";
     if answer.approved && pending.kind == PendingKind::Approval && remembered {
         let (tool, session) = (shown::line(&pending.tool_path), shown::line(&asked.session_id));
+        let arguments = match answer.remember_args.as_deref() {
+            Some("same") => " with these arguments",
+            _ => "",
+        };
+        let uses = answer.remember_uses.map(|uses| format!(", {uses} at most")).unwrap_or_default();
         screen.note(&format!(
-            "Later calls of {tool} in {session} run without asking; `grants list` says for how long. (--remember \
-             call approves one call only; another --session asks anew.)"
+            "Later calls of {tool}{arguments} in {session} run without asking{uses}; `grants list` says for how long. \
+             (--remember call approves one call only; another --session asks anew.)"
         ));
     }
 }

@@ -144,7 +144,7 @@ async fn entry(asked: &Elicitation, paint: Paint, contact: &Contact) -> String {
         let rest = format!("{verb} {id}");
         if demo { contact.invocation.command_with_demo(&rest) } else { contact.invocation.command(&rest) }
     };
-    let denials = crate::denials::of(&contact.operator, contact.names().await, asked).await;
+    let background = contact.background(id).await;
     let data = if report::authorises(pending) { "" } else { " --data '{…}'" };
     format!(
         "{}  asked {} by {} in {}\n{}  approve   {}{data}\n  deny      {}\n\n",
@@ -152,7 +152,7 @@ async fn entry(asked: &Elicitation, paint: Paint, contact: &Contact) -> String {
         report::ago(&pending.asked_at),
         contact.names().await.of(&asked.requester),
         crate::shown::line(&asked.session_id),
-        report::question(pending, &denials, paint),
+        report::question(pending, &background, paint),
         command("approve"),
         command("deny"),
     )

@@ -21,7 +21,8 @@ pub(crate) use keyboard::Keyboard;
 use keyboard::TypedAhead;
 
 use crate::contact::Contact;
-use crate::report;
+use crate::coverage;
+use crate::report::{self, Background};
 use crate::screen::Screen;
 
 /// How long the server's clock may take to close what expired.
@@ -89,10 +90,10 @@ pub(crate) async fn ask_oldest(
 ) -> anyhow::Result<Asked> {
     let screen = contact.screen;
     let Some(pending) = &result.paused else { return Ok(Asked::Answered) };
-    let denials = contact.denials(&pending.elicitation_id).await;
+    let background = contact.background(&pending.elicitation_id).await;
     let time_up = tokio::time::sleep(report::time_left(pending).unwrap_or_default());
     let reply = tokio::select! {
-        reply = ask(pending, &denials, keyboard, screen) => reply,
+        reply = ask(pending, &background, keyboard, screen) => reply,
         () = time_up => {
             screen.note("\nThe time to decide is up.");
             tokio::time::sleep(A_MOMENT).await;
@@ -121,8 +122,8 @@ pub(crate) async fn ask_oldest(
     Ok(Asked::Answered)
 }
 
-async fn ask(pending: &Pending, denials: &[String], keyboard: &mut Keyboard, screen: Screen) -> Reply {
-    show(pending, denials, keyboard, screen).await;
+async fn ask(pending: &Pending, background: &Background, keyboard: &mut Keyboard, screen: Screen) -> Reply {
+    show(pending, background, keyboard, screen).await;
     match (pending.kind, &pending.schema) {
         (PendingKind::Form, Some(schema)) if !report::authorises(pending) => match FormSchema::new(schema) {
             Ok(schema) => form::fill(&schema, keyboard, screen).await,
@@ -132,14 +133,17 @@ async fn ask(pending: &Pending, denials: &[String], keyboard: &mut Keyboard, scr
             }
         },
         (PendingKind::Form, _) => choice::confirmation(keyboard, screen).await,
-        (PendingKind::Approval, _) => choice::approval(most_remembered(pending), keyboard, screen).await,
+        (PendingKind::Approval, _) => {
+            let scope = coverage::for_session(pending, background.remember_for);
+            choice::approval(most_remembered(pending), &scope, keyboard, screen).await
+        }
     }
 }
 
 /// Shows a question whole. What was typed before that answers nothing, and whoever typed it is told.
-async fn show(pending: &Pending, denials: &[String], keyboard: &mut Keyboard, screen: Screen) {
+async fn show(pending: &Pending, background: &Background, keyboard: &mut Keyboard, screen: Screen) {
     let before = keyboard.forget_typed_ahead().await;
-    screen.note(&format!("\n{}", report::question(pending, denials, screen.err)));
+    screen.note(&format!("\n{}", report::question(pending, background, screen.err)));
     if before == TypedAhead::Lines {
         screen.note("What you typed before this question was shown was not taken.");
     }
@@ -165,8 +169,8 @@ async fn decided_elsewhere(contact: &Contact, elicitation: &str) -> Decision {
 
 /// Asks whether to approve a question that is shown whole; nothing where the person leaves it waiting.
 pub(crate) async fn ask_about(asked: &Elicitation, contact: &Contact) -> Option<ResolveRequest> {
-    let denials = contact.denials(&asked.question.elicitation_id).await;
-    match ask(&asked.question, &denials, &mut Keyboard::of_process(), contact.screen).await {
+    let background = contact.background(&asked.question.elicitation_id).await;
+    match ask(&asked.question, &background, &mut Keyboard::of_process(), contact.screen).await {
         Reply::Answer(answer) => Some(answer),
         Reply::Leave => None,
     }
@@ -175,8 +179,8 @@ pub(crate) async fn ask_about(asked: &Elicitation, contact: &Contact) -> Option<
 /// Shows a question whole and asks for a plain yes or no.
 pub(crate) async fn confirms(asked: &Elicitation, contact: &Contact) -> bool {
     let (screen, mut keyboard) = (contact.screen, Keyboard::of_process());
-    let denials = contact.denials(&asked.question.elicitation_id).await;
-    show(&asked.question, &denials, &mut keyboard, screen).await;
+    let background = contact.background(&asked.question.elicitation_id).await;
+    show(&asked.question, &background, &mut keyboard, screen).await;
     screen.ask("Approve this? [y] yes   anything else: leave it waiting\n> ");
     keyboard.line().await.as_deref() == Some("y")
 }

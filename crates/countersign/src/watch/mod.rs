@@ -44,6 +44,7 @@ pub(crate) async fn run(contact: &Contact) -> anyhow::Result<Exit> {
     let mut tick = tokio::time::interval(TICK);
     let mut stage = Stage::enter()?;
     let mut model = Model::new(contact.operator.url(), names, stage.size()?, SystemClock.now());
+    model.remember_for = contact.remember_for().await;
     loop {
         stage.draw(|frame| view::draw(frame, &model, contact.screen.out, SystemClock.now()))?;
         // One thing at a time, and drawn after each: what counts as read was on the screen.

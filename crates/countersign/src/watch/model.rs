@@ -12,6 +12,7 @@ use ratatui::layout::Size;
 use super::page::{PageRow, page};
 use super::prompt::{Filled, Filling, Line};
 use super::view::areas;
+use crate::coverage::{self, SessionArguments};
 use crate::exit::Problem;
 use crate::names::Names;
 use crate::span::moment;
@@ -93,6 +94,17 @@ pub(super) enum Mode {
     Reason { id: String, line: Line },
     /// Filling in a form.
     Form { id: String, filling: Filling },
+    /// Choosing how far an approval for the session goes.
+    Scope { id: String, scope: Scope },
+}
+
+/// How far the choice of an approval for the session has come.
+#[derive(Debug, Clone)]
+pub(super) enum Scope {
+    /// Which arguments; this is what it covers otherwise.
+    Arguments { covers: String },
+    /// For how many calls.
+    Uses { arguments: SessionArguments, line: Line },
 }
 
 /// How the server is heard.
@@ -108,6 +120,8 @@ pub(super) enum Link {
 pub(super) struct Model {
     pub(super) url: String,
     pub(super) names: Names,
+    /// How long an approval for a session lasts.
+    pub(super) remember_for: Option<Duration>,
     /// Executions with a call in doubt: they stand above the questions.
     pub(super) doubts: Vec<ExecutionSummary>,
     pub(super) items: Vec<Item>,
@@ -130,6 +144,7 @@ impl Model {
         Self {
             url: url.to_owned(),
             names,
+            remember_for: None,
             doubts: Vec::new(),
             items: Vec::new(),
             more: false,
@@ -255,12 +270,12 @@ impl Model {
         }
         item.state = State::Decided { words: words.to_owned(), at: now };
         let prompted = match &self.mode {
-            Mode::Reason { id, .. } | Mode::Form { id, .. } => Some(id.as_str()),
+            Mode::Reason { id, .. } | Mode::Form { id, .. } | Mode::Scope { id, .. } => Some(id.as_str()),
             Mode::Browse | Mode::Help => None,
         };
         if prompted == Some(id) {
             self.mode = Mode::Browse;
-            self.said = format!("It was {words} while you were writing.");
+            self.said = format!("It was {words} while you were deciding.");
         }
     }
 
@@ -303,6 +318,7 @@ impl Model {
             Mode::Help => None,
             Mode::Reason { id, line } => self.write_reason(id, line, key),
             Mode::Form { id, filling } => self.fill(id, filling, key),
+            Mode::Scope { id, scope } => self.narrow(id, scope, key),
         };
         self.lay_out();
         deed
@@ -363,6 +379,11 @@ impl Model {
             self.open_form(id, &question);
             return None;
         }
+        if remember == Remember::Session {
+            let covers = coverage::for_session(&question, self.remember_for);
+            self.mode = Mode::Scope { id, scope: Scope::Arguments { covers } };
+            return None;
+        }
         let remember = (question.kind == PendingKind::Approval).then_some(remember);
         self.send(&id, yes(remember, None))
     }
@@ -418,6 +439,33 @@ impl Model {
             Filled::Left => "Nothing was decided.".clone_into(&mut self.said),
             Filled::Going => self.mode = Mode::Form { id, filling },
             Filled::With(data) => return self.send(&id, yes(None, Some(data))),
+        }
+        None
+    }
+
+    /// The second and third word of an approval for the session. Whatever is not one of the named keys decides nothing.
+    fn narrow(&mut self, id: String, scope: Scope, key: Key) -> Option<Deed> {
+        let next = match (scope, key) {
+            (_, Key::Escape) => None,
+            (Scope::Arguments { .. }, _) if self.is_held => None,
+            (Scope::Arguments { .. }, Key::Char(letter)) => SessionArguments::chosen(&letter.to_string())
+                .map(|arguments| Scope::Uses { arguments, line: Line::default() }),
+            (Scope::Arguments { .. }, _) => None,
+            (Scope::Uses { arguments, line }, Key::Enter) => match coverage::uses(line.text()) {
+                Ok(uses) => return self.send(&id, coverage::approval(arguments, uses)),
+                Err(problem) => {
+                    problem.clone_into(&mut self.said);
+                    Some(Scope::Uses { arguments, line: Line::default() })
+                }
+            },
+            (Scope::Uses { arguments, mut line }, key) => {
+                line.key(key);
+                Some(Scope::Uses { arguments, line })
+            }
+        };
+        match next {
+            Some(scope) => self.mode = Mode::Scope { id, scope },
+            None => "Nothing was decided.".clone_into(&mut self.said),
         }
         None
     }
@@ -486,7 +534,9 @@ impl Model {
         let wanted = at.and(self.selected.clone()).map(|id| (id, areas.page.width));
         if self.laid_for != wanted {
             self.laid = match at.and_then(|at| self.items.get(at)) {
-                Some(item) => page(item.question(), &item.denials, usize::from(areas.page.width)),
+                Some(item) => {
+                    page(item.question(), &item.denials, self.remember_for, usize::from(areas.page.width))
+                }
                 None => Vec::new(),
             };
             self.laid_for = wanted;

@@ -1,7 +1,10 @@
 //! One question as rows of a pane: everything that a person decides by, and nothing that is not in it.
 
+use std::time::Duration;
+
 use countersign_server::wire::Pending;
 
+use crate::coverage;
 use crate::report;
 use crate::shown::{self, Row, RowKind};
 
@@ -10,12 +13,19 @@ use crate::shown::{self, Row, RowKind};
 pub(super) enum PageRow {
     /// Our own word for what follows.
     Heading(&'static str),
+    /// Our own words.
+    Own(String),
     /// Somebody else's text.
     Foreign(Row),
 }
 
 /// The page of a question for a pane of this width.
-pub(super) fn page(pending: &Pending, denials: &[String], width: usize) -> Vec<PageRow> {
+pub(super) fn page(
+    pending: &Pending,
+    denials: &[String],
+    remember_for: Option<Duration>,
+    width: usize,
+) -> Vec<PageRow> {
     let inside = width.saturating_sub(RowKind::Begins.gutter().chars().count()).max(1);
     let mut rows = Vec::new();
     let mut section = |heading, body: Vec<Row>| {
@@ -33,5 +43,9 @@ pub(super) fn page(pending: &Pending, denials: &[String], width: usize) -> Vec<P
         section("form", shown::json_rows(&schema["properties"], inside));
     }
     section("arguments, exactly as they will run", shown::json_rows(&pending.args, inside));
+    if let Some(covers) = coverage::words(pending, remember_for) {
+        rows.push(PageRow::Heading("what an approval covers"));
+        rows.extend(shown::plain_rows(&covers, width).into_iter().map(|row| PageRow::Own(row.text)));
+    }
     rows
 }

@@ -12,8 +12,9 @@ use ratatui::text::{Line, Span};
 use ratatui::widgets::{Clear, Paragraph, Scrollbar, ScrollbarOrientation, ScrollbarState, Wrap};
 
 use super::coloured;
-use super::model::{Item, Link, MOST_DOUBT_ROWS, Mode, Model, State};
+use super::model::{Item, Link, MOST_DOUBT_ROWS, Mode, Model, Scope, State};
 use super::page::PageRow;
+use crate::coverage::{ARGUMENT_CHOICES, USES_PROMPT};
 use crate::report;
 use crate::screen::Paint;
 use crate::shown::{RowKind, line};
@@ -208,6 +209,7 @@ fn page(frame: &mut Frame<'_>, area: Rect, model: &Model, paint: Paint) {
 fn page_row<'a>(row: &'a PageRow, paint: Paint) -> Line<'a> {
     match row {
         PageRow::Heading(words) => Line::styled(*words, coloured(paint, Color::Cyan)),
+        PageRow::Own(words) => Line::raw(words.as_str()),
         PageRow::Foreign(row) => match row.kind {
             RowKind::Warns => Line::styled(row.text.as_str(), coloured(paint, Color::Yellow)),
             kind => Line::from(vec![Span::styled(kind.gutter(), dim()), Span::raw(row.text.as_str())]),
@@ -217,6 +219,7 @@ fn page_row<'a>(row: &'a PageRow, paint: Paint) -> Line<'a> {
 
 fn said(frame: &mut Frame<'_>, area: Rect, model: &Model, paint: Paint) {
     let words = match (&model.mode, &model.link) {
+        (Mode::Scope { scope: Scope::Arguments { covers }, .. }, _) => format!("Also {covers}:"),
         (Mode::Form { filling, .. }, _) => filling.problem().map(str::to_owned).unwrap_or_default(),
         (_, _) if !model.said.is_empty() => model.said.clone(),
         (_, Link::Lost(words)) => line(words),
@@ -251,6 +254,8 @@ fn keys(frame: &mut Frame<'_>, area: Rect, model: &Model, paint: Paint) {
             prompt("Deny. Why? The caller reads it (Enter denies, Esc does not):".to_owned(), line.text())
         }
         Mode::Form { filling, .. } => prompt(format!("{}:", filling.prompt()), filling.written()),
+        Mode::Scope { scope: Scope::Arguments { .. }, .. } => Line::styled(ARGUMENT_CHOICES, strong),
+        Mode::Scope { scope: Scope::Uses { line, .. }, .. } => prompt(USES_PROMPT.to_owned(), line.text()),
         Mode::Help => Line::raw("any key: back"),
         Mode::Browse => offers(model, paint),
     };
@@ -273,7 +278,7 @@ fn offers<'a>(model: &Model, paint: Paint) -> Line<'a> {
             false => offer("Enter", if ready { "answer" } else { "answer (PgDn first)" }, ready),
         }
         if question.kind == PendingKind::Approval && most_remembered(question) == Remember::Session {
-            offer("s", "approve for the session", ready);
+            offer("s", "approve for the session …", ready);
         }
         offer("d", "deny", true);
     }
@@ -291,7 +296,7 @@ fn help(frame: &mut Frame<'_>, paint: Paint) {
         ("PgDn  PgUp  Space  b", "read on, read back"),
         ("Home", "to the beginning"),
         ("a", "approve: it runs once, with exactly these arguments"),
-        ("s", "approve, and later calls of the tool in this session too"),
+        ("s", "approve, also for later calls in this session; you choose how far"),
         ("d", "deny; the caller reads your reason"),
         ("Enter", "fill in a form"),
         ("q  Ctrl-C", "quit; everything goes on waiting"),

@@ -31,13 +31,30 @@ fn a_approves_what_is_under_the_cursor_for_this_one_call() {
 #[test]
 fn s_approves_for_the_session_only_where_that_is_allowed() {
     let mut model = showing(vec![asked(1, json!({ "id": 1 })), each_call(2)]);
-    let (_, request) = resolved(model.key(Key::Char('s'), NOW));
-    assert_eq!(request.remember.as_deref(), Some("session"));
+    assert_eq!(model.key(Key::Char('s'), NOW), None, "first it says what that covers");
+    assert_eq!(model.key(Key::Char('e'), NOW), None);
+    assert_eq!(model.key(Key::Char('2'), NOW), None);
+    let (_, request) = resolved(model.key(Key::Enter, NOW));
+    assert_eq!(request, coverage::approval(SessionArguments::Same, Some(2)));
     model.key(Key::Down, NOW);
     assert_eq!(model.key(Key::Char('s'), NOW), None);
     assert!(model.said.contains("Each call"), "{}", model.said);
     let (decided, _) = resolved(model.key(Key::Char('a'), NOW));
     assert_eq!(decided, id(2));
+}
+
+#[test]
+fn an_approval_for_the_session_is_taken_back_by_any_other_key() {
+    for keys in ["s\n", "sq", "sa", "sss"] {
+        let mut model = showing(vec![asked(1, json!({ "id": 1 }))]);
+        typed(&mut model, keys);
+        assert_eq!(model.selected().unwrap().state, State::Open, "{keys:?}");
+    }
+    let mut model = showing(vec![asked(1, json!({ "id": 1 }))]);
+    typed(&mut model, "sy0\n");
+    assert!(model.said.contains("from 1 on"), "{}", model.said);
+    let (_, request) = resolved(model.key(Key::Enter, NOW));
+    assert_eq!(request, coverage::approval(SessionArguments::Any, None));
 }
 
 #[test]

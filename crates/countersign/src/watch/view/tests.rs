@@ -109,3 +109,13 @@ fn every_size_of_window_can_be_drawn() {
         }
     }
 }
+
+#[test]
+fn an_approval_for_the_session_says_how_far_it_goes() {
+    let mut model = showing(vec![asked(1, json!({ "id": 1 }))]);
+    model.remember_for = Some(Duration::from_secs(12 * 60 * 60));
+    typed(&mut model, "s");
+    insta::assert_snapshot!(screen(&model));
+    typed(&mut model, "e2");
+    assert!(screen(&model).contains("For how many later calls? (Enter: no limit) 2"));
+}
