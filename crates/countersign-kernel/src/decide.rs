@@ -134,7 +134,14 @@ impl Kernel {
         }
         let (execution, target) = self.locate(request.target).await?;
         let (live, state) = self.find(execution).await?.ok_or(DecideError::NotFound)?;
-        let id = match target.map_or_else(|| only_open(&state, &request), Ok) {
+        let found = match target {
+            Some(id) => Ok(id),
+            None => match only_open(&state, &request) {
+                Ok(id) => self.is_readable(id).await.map(|()| id),
+                Err(error) => Err(error),
+            },
+        };
+        let id = match found {
             Ok(id) => id,
             Err(error) => {
                 self.release(&live, state);
@@ -169,6 +176,11 @@ impl Kernel {
                 }
             },
         }
+    }
+
+    /// Refuses a question whose record is damaged: nobody can have been shown it, though the journal would still have it.
+    async fn is_readable(&self, id: ElicitationId) -> Result<(), DecideError> {
+        self.store.elicitation(id).await?.map(drop).ok_or(DecideError::NotFound)
     }
 
     async fn take(

@@ -12,6 +12,7 @@ use super::api::{query, segment};
 use super::arguments::{self, Secrets};
 use super::form;
 use super::frame::{Place, Reader, Trouble};
+use super::inbox::damaged;
 use super::schemas::Schemas;
 use super::text::{Oddities, json, short, text};
 use super::{timeline, when};
@@ -51,6 +52,7 @@ pub(super) async fn list(reader: Reader, Params(wanted): Params<Wanted>) -> Resu
                 a href=(query("/executions", &[("status", Some(value))])) aria-current=[(status.unwrap_or_default() == value).then_some("true")] { (name) }
             }
         }
+        (damaged(&list.damaged))
         @if list.items.is_empty() { p.faint { "None here." } } @else {
             div.scroll tabindex="0" role="region" aria-label="Executions" { table data-live {
                 thead { tr { th scope="col" { "Status" } th scope="col" { "Tool" } th scope="col" { "Requested by" } th scope="col" { "Session" } th scope="col" { "Started" } th scope="col" { "Execution" } } }

@@ -282,7 +282,8 @@ async fn state(contact: &Contact, here: &[String], findings: &mut Findings) -> R
         findings.good("tools", format!("the server has {}", client.tools("").await?.items.len()));
     }
     waiting(contact, findings).await?;
-    for item in in_status(contact, Status::InDoubt).await? {
+    in_status(contact, Status::Paused, findings).await?;
+    for item in in_status(contact, Status::InDoubt, findings).await? {
         let show = contact.invocation.command(&format!("executions {}", item.execution_id));
         findings.odd("in doubt", item.execution_id, format!("Look at it with `{show}`, then settle it."));
     }
@@ -320,7 +321,7 @@ async fn waiting(contact: &Contact, findings: &mut Findings) -> Result<(), Probl
 
 /// What a process left behind that no longer runs. One that runs now brings its own to their end.
 async fn interrupted(contact: &Contact, here: &[String], findings: &mut Findings) -> Result<(), Problem> {
-    let running = in_status(contact, Status::Running).await?;
+    let running = in_status(contact, Status::Running, findings).await?;
     if !running.is_empty() {
         let advice = "The next call or decision goes on with them, or finds them in doubt.";
         findings.odd("interrupted", format!("{} executions", running.len()), advice);
@@ -333,11 +334,19 @@ async fn interrupted(contact: &Contact, here: &[String], findings: &mut Findings
     Ok(())
 }
 
-async fn in_status(contact: &Contact, status: Status) -> Result<Vec<ExecutionSummary>, Problem> {
+/// The executions in a status; those whose record is damaged are findings.
+async fn in_status(
+    contact: &Contact,
+    status: Status,
+    findings: &mut Findings,
+) -> Result<Vec<ExecutionSummary>, Problem> {
     let (mut all, mut part) = (Vec::new(), Some(Part::default()));
     while let Some(wanted) = part {
         let list = contact.operator.executions(&[status], &wanted).await?;
         part = Part::after(&list);
+        for damaged in &list.damaged {
+            findings.bad("executions", format!("{} is damaged", damaged.id), damaged.message.clone());
+        }
         all.extend(list.items);
     }
     Ok(all)

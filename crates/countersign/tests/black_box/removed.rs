@@ -83,6 +83,8 @@ async fn one_damaged_question_is_shown_as_damaged_and_the_others_are_decided() {
     let body = json!({ "approved": true });
     let (status, problem) = admin.try_post(&format!("/api/elicitation/{id}/resolve"), &body).await.unwrap();
     assert_eq!((status, &problem["code"]), (500, &json!("damaged")), "{problem}");
+    let (status, problem) = admin.decide(&executions[1], true).await.unwrap();
+    assert_eq!((status, &problem["code"]), (500, &json!("damaged")), "by its execution's id: {problem}");
     for execution in [&executions[0], &executions[2]] {
         let (status, answer) = admin.decide(execution, true).await.unwrap();
         assert_eq!(status, 200, "{answer}");
@@ -98,4 +100,24 @@ async fn one_damaged_question_is_shown_as_damaged_and_the_others_are_decided() {
     let mut expected = vec![executions[0].clone(), executions[2].clone()];
     expected.sort();
     assert_eq!(paid, expected);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_execution_whose_record_is_damaged_is_named_wherever_executions_are_listed() {
+    let mut home = Home::served();
+    let execution = asked(&home.client("agent"), "ann").await;
+    home.kill();
+    let database = rusqlite::Connection::open(home.data().join("countersign.db")).unwrap();
+    let changed = database.execute("UPDATE executions SET session = 'ses_other'", []).unwrap();
+    assert_eq!(changed, 1);
+    drop(database);
+    home.start();
+    let list = home.client("admin").get("/api/executions").await;
+    assert_eq!(list["damaged"][0]["id"], json!(execution));
+    for words in [&["executions"][..], &["doctor"]] {
+        let output = home.run(words);
+        let said = [output.stdout, output.stderr].concat();
+        let said = String::from_utf8_lossy(&said);
+        assert!(said.contains(&execution) && said.contains("damaged"), "{words:?}: {said}");
+    }
 }
