@@ -12,6 +12,8 @@ mod terminal;
 mod calls;
 #[path = "cli/crashes.rs"]
 mod crashes;
+#[path = "cli/deciders.rs"]
+mod deciders;
 #[path = "cli/decisions.rs"]
 mod decisions;
 #[path = "cli/finding.rs"]
