@@ -1,0 +1,13 @@
+//! Tools that live elsewhere: upstream MCP servers, OpenAPI and GraphQL services.
+//!
+//! Each kind of source reads what it was given (a document, an introspection, a server's tool list) and makes an
+//! [`Offer`]: the tools it would bring, and what it cannot bring with the reason. An offer is a value. Nothing in it is
+//! callable until an admin accepted it; what was accepted is pinned by fingerprint.
+//!
+//! Deliberately absent: the gate, the journal and the policy (kernel and core), and every route, page and command
+//! (server and binary). A source never lowers its own risk class: what it says of itself counts only where the operator
+//! trusts it.
+
+mod offer;
+
+pub use offer::{Offer, OfferedTool, Unmapped};
