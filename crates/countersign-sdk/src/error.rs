@@ -26,6 +26,8 @@ pub enum ToolErrorCode {
     Cancelled,
     /// The gateway could not record what the handler asked for.
     Unavailable,
+    /// The request was sent and no answer came: nobody knows whether it took effect.
+    OutcomeUnknown,
     /// The tool's own code.
     Other(Cow<'static, str>),
 }
@@ -42,6 +44,7 @@ impl ToolErrorCode {
             Self::AuthNotAvailable => "auth_not_available",
             Self::Cancelled => "cancelled",
             Self::Unavailable => "unavailable",
+            Self::OutcomeUnknown => "outcome_unknown",
             Self::Other(code) => code,
         }
     }
@@ -73,6 +76,16 @@ impl ToolError {
     /// The refusal a handler reports after a person said no.
     pub fn denied(message: impl Into<String>) -> Self {
         Self::coded(ToolErrorCode::Denied, message)
+    }
+
+    /// The request was sent and no answer came. A destructive call that is not idempotent is then in doubt until a person
+    /// settles it; any other fails with this message.
+    pub fn outcome_unknown(message: impl Into<String>) -> Self {
+        Self::coded(ToolErrorCode::OutcomeUnknown, message)
+    }
+
+    pub(crate) fn unapproved() -> Self {
+        Self::denied("This tool is destructive and nobody approved the call.")
     }
 
     /// A failure with a code of the tool's own, in `snake_case`.

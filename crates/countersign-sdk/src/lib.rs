@@ -34,6 +34,7 @@ mod ask;
 mod ctx;
 mod effects;
 mod error;
+mod foreign;
 mod form_schema;
 mod identity;
 mod path;
@@ -52,6 +53,9 @@ pub use ask::{
 pub use ctx::{Auth, CallFacts, Ctx, CtxHost, LogLevel, Logger, Progress};
 pub use effects::{EffectClass, Effects, Remember};
 pub use error::{ToolError, ToolErrorCode};
+pub use foreign::{
+    ForeignInput, ForeignToolBuilder, ForeignToolError, MAX_FOREIGN_SCHEMA_BYTES, MAX_FOREIGN_SCHEMA_DEPTH,
+};
 pub use form_schema::{FormSchema, FormSchemaError};
 pub use identity::{IdError, Principal, PrincipalId, PrincipalKind, Role, SessionId};
 pub use path::{MAX_PATH_BYTES, PathError, ToolPath};

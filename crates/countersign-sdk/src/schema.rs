@@ -1,6 +1,6 @@
-//! JSON Schemas made from types: validation with every violation at once, and defaults filled in.
+//! JSON Schemas, made from types or given as JSON: validation with every violation at once, and for types defaults filled in.
 //!
-//! Promise: input that passes [`Schema::admit`] deserialises into the type the schema was made from, has its defaults
+//! Promise: input that passes [`Schema::admit`] of a type's schema deserialises into the type the schema was made from, has its defaults
 //! written out (so that a person sees them), and has no property that the type does not know.
 
 use std::fmt;
@@ -54,6 +54,13 @@ pub struct SchemaError {
     problem: String,
 }
 
+impl SchemaError {
+    /// What is wrong, without naming the type.
+    pub fn problem(&self) -> &str {
+        &self.problem
+    }
+}
+
 impl Schema {
     /// The schema for a tool's input: an object, closed against unknown properties.
     pub fn for_input<T: JsonSchema>(unknown: UnknownProperties) -> Result<Self, SchemaError> {
@@ -74,6 +81,16 @@ impl Schema {
     pub fn for_output<T: JsonSchema>() -> Result<Self, SchemaError> {
         let json = generate::<T>(SchemaSettings::draft2020_12().for_serialize());
         Self::compile::<T>(json, UnknownProperties::Refuse)
+    }
+
+    /// A schema that another system wrote, taken as it is: it says itself which properties it knows, and its defaults are not
+    /// filled in. The draft is the one that `$schema` names, else 2020-12. Nothing is fetched: a reference that leads out of
+    /// the schema is an error.
+    pub fn from_json(json: Value) -> Result<Self, SchemaError> {
+        let validator = jsonschema::options().should_validate_formats(true).build(&json).map_err(|e| {
+            SchemaError { type_name: "a foreign tool".to_owned(), problem: shortened(&e.to_string()) }
+        })?;
+        Ok(Self { defaults: Defaults::None, json, validator, unknown: UnknownProperties::Refuse })
     }
 
     /// The schema as JSON.

@@ -19,8 +19,9 @@ use crate::{
     UnknownProperties, Violation,
 };
 
-type Handler = dyn Fn(Ctx, Permit, Value) -> BoxFuture<'static, Result<Value, ToolError>> + Send + Sync;
-type Message = dyn Fn(&Value) -> Result<String, ToolError> + Send + Sync;
+pub(crate) type Handler =
+    dyn Fn(Ctx, Permit, Value) -> BoxFuture<'static, Result<Value, ToolError>> + Send + Sync;
+pub(crate) type Message = dyn Fn(&Value) -> Result<String, ToolError> + Send + Sync;
 
 /// A tool, ready to be registered with a plugin.
 pub struct Tool {
@@ -30,6 +31,14 @@ pub struct Tool {
     output: Result<Schema, SchemaError>,
     message: Option<Box<Message>>,
     handler: Arc<Handler>,
+    written_by: WrittenBy,
+}
+
+/// Whose words the name and description of a tool are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum WrittenBy {
+    Author,
+    Source,
 }
 
 /// What can be known of a tool without running it.
@@ -54,15 +63,10 @@ pub struct Definition {
     pub mcp_name: Option<String>,
 }
 
-impl Tool {
-    /// Starts a tool. The path is checked when the tool is registered.
-    #[expect(
-        clippy::new_ret_no_self,
-        reason = "the seed's name for starting a definition; a tool exists once it has a handler"
-    )]
-    pub fn new(path: impl Into<String>) -> ToolBuilder<Safe> {
-        let definition = Definition {
-            path: path.into(),
+impl Definition {
+    pub(crate) fn new(path: String) -> Self {
+        Self {
+            path,
             name: String::new(),
             description: String::new(),
             effects: Effects::default(),
@@ -70,8 +74,43 @@ impl Tool {
             service_account_allowed: false,
             remember: None,
             mcp_name: None,
-        };
+        }
+    }
+}
+
+impl Tool {
+    /// Starts a tool. The path is checked when the tool is registered.
+    #[expect(
+        clippy::new_ret_no_self,
+        reason = "the seed's name for starting a definition; a tool exists once it has a handler"
+    )]
+    pub fn new(path: impl Into<String>) -> ToolBuilder<Safe> {
+        let definition = Definition::new(path.into());
         ToolBuilder { definition, unknown: UnknownProperties::default(), class: Safe }
+    }
+
+    pub(crate) fn from_foreign(
+        definition: Definition,
+        path: ToolPath,
+        (input, output): (Schema, Schema),
+        message: Option<Box<Message>>,
+        handler: Arc<Handler>,
+    ) -> Self {
+        let written_by = WrittenBy::Source;
+        Self {
+            definition,
+            path: Ok(path),
+            input: Ok(input),
+            output: Ok(output),
+            message,
+            handler,
+            written_by,
+        }
+    }
+
+    /// Whether another system defines it ([`Tool::foreign`]): its name and description are that system's words.
+    pub fn is_foreign(&self) -> bool {
+        self.written_by == WrittenBy::Source
     }
 
     /// What can be known of it without running it.
@@ -104,7 +143,8 @@ impl Tool {
         self.output.as_ref().map_err(broken)?.validate(output)
     }
 
-    /// The question for the person, from admitted input; none for a tool that is not destructive.
+    /// The question for the person, from admitted input; none for a tool that says nothing of its own: one that is not
+    /// destructive, or a foreign one.
     pub fn message(&self, input: &Value) -> Option<Result<String, ToolError>> {
         self.message.as_ref().map(|message| message(input))
     }
@@ -216,6 +256,7 @@ impl<Class> ToolBuilder<Class> {
             definition: self.definition,
             message,
             handler,
+            written_by: WrittenBy::Author,
         }
     }
 }
@@ -264,10 +305,7 @@ where
     {
         let erased: Arc<Handler> = Arc::new(move |ctx, permit, input| {
             let Some(authority) = permit.authority else {
-                return async {
-                    Err(ToolError::denied("This tool is destructive and nobody approved the call."))
-                }
-                .boxed();
+                return async { Err(ToolError::unapproved()) }.boxed();
             };
             match serde_json::from_value::<I>(input) {
                 Ok(input) => handler(ctx, Approved::new(input, authority)).map(serialised).boxed(),

@@ -27,12 +27,12 @@ fn forgetting_to_ask_does_not_compile() {
     let door = if cfg!(feature = "kernel") { "door_open" } else { "door_shut" };
     let mut refused = cases("tests/compile_fail");
     refused.extend(cases(&format!("tests/compile_fail/{door}")));
-    assert_eq!(refused.len(), 5, "{refused:?}");
+    assert_eq!(refused.len(), 6, "{refused:?}");
     for case in refused {
         assert_refused_as_expected(&case, &libraries.compile(&case));
     }
     let accepted = cases("tests/compile_pass");
-    assert_eq!(accepted.len(), 3, "{accepted:?}");
+    assert_eq!(accepted.len(), 4, "{accepted:?}");
     for case in accepted {
         let compiled = libraries.compile(&case);
         assert!(compiled.success, "{} does not compile:\n{}", case.display(), compiled.said);
