@@ -21,7 +21,7 @@ pub struct AuditEntry {
     pub at: Timestamp,
     /// The name of the transition: a journal event's, or one of `SessionOpened`, `GrantGiven`, `GrantExpired`, `GrantRevoked`,
     /// `TokenCreated`, `TokenRevoked`, `TokenAdopted`, `UserAdded`, `UserChanged`, `UserDisabled`, `LoginBegan`, `LoginEnded`,
-    /// `ConfigurationLoaded`.
+    /// `ConfigurationLoaded`, `CatalogChanged`.
     pub what: String,
     /// Who did it; nobody where the gateway itself did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -234,7 +234,10 @@ impl AuditEntry {
                 self.by.clone_from(by);
                 self.detail.clone_from(reason);
             }
-            EventBody::FoundInDoubt { call } => self.call = Some(*call),
+            EventBody::FoundInDoubt { call, reason } => {
+                self.call = Some(*call);
+                self.detail = reason.clone().unwrap_or_default();
+            }
             EventBody::DoubtSettled { call, settlement, by } => {
                 self.call = Some(*call);
                 self.by = Some(by.clone());

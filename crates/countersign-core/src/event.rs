@@ -116,10 +116,13 @@ pub enum EventBody {
         /// Why.
         reason: String,
     },
-    /// After a crash: started, and no outcome was recorded.
+    /// Started, and nobody knows the outcome: the process died, or the handler lost its request.
     FoundInDoubt {
         /// Which call.
         call: CallNo,
+        /// What the handler said; nothing after a crash.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        reason: Option<String>,
     },
     /// A person said what became of a call in doubt.
     DoubtSettled {
@@ -217,6 +220,10 @@ pub struct CallIssued {
     /// not hold it against anything.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub line: Option<u32>,
+    /// The source that the tool came from, so that a process which lacks the tool can tell a source that is not loaded yet
+    /// from one that no longer offers it. Journals from before it was recorded do not say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub source: Option<String>,
 }
 
 /// On what authority a handler runs on.

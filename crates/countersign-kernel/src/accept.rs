@@ -17,7 +17,7 @@ use countersign_core::retention::args_of_a_read;
 use countersign_sdk::{Principal, PrincipalKind, SessionId};
 use serde_json::Value;
 
-use crate::catalog::CatalogTool;
+use crate::catalog::{Catalog, CatalogTool};
 use crate::error::{CallError, GatewayError};
 use crate::hooks::Hooked;
 use crate::journal::Beside;
@@ -160,7 +160,8 @@ impl Kernel {
         principal: &Principal,
         session: &SessionId,
     ) -> Result<Admitted, CallError> {
-        let tool = self.catalog.get(path).ok_or_else(|| self.not_a_tool(path))?;
+        let catalog = self.catalog.snapshot();
+        let tool = catalog.get(path).ok_or_else(|| not_a_tool(&catalog, path))?;
         if principal.kind == PrincipalKind::Service && !tool.tool().definition().service_account_allowed {
             return Err(CallError::NotAllowed(format!(
                 "{} may not be called by a service account",
@@ -177,15 +178,6 @@ impl Kernel {
             Hooked::Invalid(violations) => return Err(invalid(violations)),
         };
         Ok(Admitted { tool: Arc::clone(tool), args: Canonical::of(&args)?, denied })
-    }
-
-    fn not_a_tool(&self, path: &str) -> CallError {
-        let cut = path.chars().take(countersign_sdk::MAX_PATH_BYTES).collect();
-        let inside = self.catalog.inside(path);
-        if inside.is_empty() {
-            return CallError::ToolNotFound { path: cut, near: self.catalog.near(path) };
-        }
-        CallError::Namespace { path: cut, inside }
     }
 
     /// The execution this request already is, by its key.
@@ -254,6 +246,7 @@ impl Kernel {
             policy_version: self.policy_version,
             requested: None,
             line: None,
+            source: Some(tool.source().to_owned()),
         }
     }
 
@@ -271,6 +264,15 @@ impl Kernel {
         }
         self.record(state, vec![settled, EventBody::finished(outcome)], Beside::default()).await
     }
+}
+
+fn not_a_tool(catalog: &Catalog, path: &str) -> CallError {
+    let cut = path.chars().take(countersign_sdk::MAX_PATH_BYTES).collect();
+    let inside = catalog.inside(path);
+    if inside.is_empty() {
+        return CallError::ToolNotFound { path: cut, near: catalog.near(path) };
+    }
+    CallError::Namespace { path: cut, inside }
 }
 
 /// What the caller is told of a call that a hook denies.

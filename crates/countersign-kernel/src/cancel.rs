@@ -31,7 +31,7 @@ impl Kernel {
             return Err(CancelError::NotAllowed);
         }
         let result = self.cancel_locked(&live, &mut state, by, reason).await;
-        let result = result.map(|()| live.result(&state));
+        let result = result.map(|()| self.result_of(&state.execution, live.logs()));
         self.go_on(live, state);
         result
     }

@@ -1,17 +1,36 @@
 //! The catalog: every tool of every source, by path.
+//!
+//! A [`Catalog`] is a snapshot and never changes. The gateway swaps in another one when a source changes
+//! (`catalog_change.rs`); whoever holds a snapshot keeps it.
 
-use std::collections::HashMap;
-use std::sync::Arc;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, PoisonError, RwLock};
 
 use countersign_core::digest::Fingerprint;
+use countersign_core::execution::Call;
 use countersign_sdk::{AuthProvider, Effects, Plugin, PluginError, SchemaError, Tool, ToolPath};
 use serde_json::Value;
 
-/// All tools. Cheap to share; fixed once built.
-#[derive(Default)]
+use crate::search::SearchText;
+
+/// All tools, as they are at one moment.
+#[derive(Default, Clone)]
 pub struct Catalog {
     tools: HashMap<ToolPath, Arc<CatalogTool>>,
-    sorted: Vec<ToolPath>,
+    sorted: Vec<Arc<CatalogTool>>,
+    /// Every name that was registered in this process, also those that were removed.
+    sources: BTreeMap<String, SourceKind>,
+}
+
+/// What stands behind a source's name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum SourceKind {
+    /// A plugin: fixed for the life of the process.
+    Plugin,
+    /// A source that can be replaced.
+    Replaceable,
+    /// A source that was removed.
+    Removed,
 }
 
 /// A registered tool: checked, fingerprinted, and knowing where it came from.
@@ -21,6 +40,19 @@ pub struct CatalogTool {
     fingerprint: Fingerprint,
     source: String,
     providers: Vec<AuthProvider>,
+    search_text: SearchText,
+}
+
+/// What a catalog has for a call that was issued earlier.
+pub(crate) enum Offered {
+    /// The tool that the call was issued for.
+    Same(Arc<CatalogTool>),
+    /// Another tool under that path.
+    Changed,
+    /// No tool: the call's source is or was here, and does not offer it.
+    Removed,
+    /// No tool: the call's source is not loaded.
+    NotLoaded,
 }
 
 impl Catalog {
@@ -35,12 +67,10 @@ impl Catalog {
         }
         let (source, version) = (plugin.id().to_owned(), plugin.code_version().to_owned());
         let providers = plugin.providers().to_vec();
-        for tool in plugin.into_tools() {
-            let tool = CatalogTool::new(tool, &source, &version, providers.clone()).map_err(|e| vec![e])?;
-            self.sorted.push(tool.path.clone());
-            self.tools.insert(tool.path.clone(), Arc::new(tool));
-        }
-        self.sorted.sort();
+        let tools = plugin.into_tools().into_iter();
+        let tools = tools.map(|tool| CatalogTool::new(tool, &source, &version, providers.clone()));
+        let tools: Vec<CatalogTool> = tools.collect::<Result<_, _>>().map_err(|e| vec![e])?;
+        self.add(&source, SourceKind::Plugin, tools);
         Ok(())
     }
 
@@ -57,20 +87,20 @@ impl Catalog {
 
     /// All tools, by path.
     pub fn iter(&self) -> impl Iterator<Item = &Arc<CatalogTool>> {
-        self.sorted.iter().filter_map(|path| self.tools.get(path))
+        self.sorted.iter()
     }
 
     /// All tools behind a path, by path, whether or not there is a tool at the path itself.
     pub fn after(&self, path: &ToolPath) -> impl Iterator<Item = &Arc<CatalogTool>> {
-        let start = self.sorted.partition_point(|known| known <= path);
-        self.sorted.iter().skip(start).filter_map(|path| self.tools.get(path))
+        let start = self.sorted.partition_point(|known| known.path <= *path);
+        self.sorted.iter().skip(start)
     }
 
     /// What is in a namespace, by its next segment: tools as they are called, namespaces with `.*`. Nothing where there is no
     /// such namespace.
     pub fn inside(&self, namespace: &str) -> Vec<String> {
         let mut inside = Vec::new();
-        for path in &self.sorted {
+        for path in self.sorted.iter().map(|tool| &tool.path) {
             let rest = path.as_str().strip_prefix(namespace).and_then(|rest| rest.strip_prefix('.'));
             let Some(rest) = rest.filter(|_| !namespace.is_empty()) else { continue };
             let entry = match rest.split_once('.') {
@@ -93,6 +123,44 @@ impl Catalog {
     pub fn is_empty(&self) -> bool {
         self.tools.is_empty()
     }
+
+    /// What stands behind a source's name; nothing where it was never registered.
+    pub(crate) fn source(&self, name: &str) -> Option<SourceKind> {
+        self.sources.get(name).copied()
+    }
+
+    /// The tools of one source, by path.
+    pub(crate) fn of_source<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a Arc<CatalogTool>> {
+        self.sorted.iter().filter(move |tool| tool.source == name)
+    }
+
+    /// What there is for a call that was issued earlier, perhaps by another process.
+    pub(crate) fn offered(&self, call: &Call) -> Offered {
+        match (self.at(&call.path), &call.source) {
+            (Some(tool), _) if tool.fingerprint == call.fingerprint => Offered::Same(Arc::clone(tool)),
+            (Some(_), _) => Offered::Changed,
+            (None, Some(source)) if self.sources.contains_key(source) => Offered::Removed,
+            (None, _) => Offered::NotLoaded,
+        }
+    }
+
+    /// This catalog with other tools for one source.
+    pub(crate) fn with_source(&self, name: &str, kind: SourceKind, tools: Vec<CatalogTool>) -> Self {
+        let mut next = self.clone();
+        next.tools.retain(|_, tool| tool.source != name);
+        next.sorted.retain(|tool| tool.source != name);
+        next.add(name, kind, tools);
+        next
+    }
+
+    fn add(&mut self, source: &str, kind: SourceKind, tools: Vec<CatalogTool>) {
+        self.sources.insert(source.to_owned(), kind);
+        for tool in tools.into_iter().map(Arc::new) {
+            self.tools.insert(tool.path.clone(), Arc::clone(&tool));
+            self.sorted.push(tool);
+        }
+        self.sorted.sort_by(|a, b| a.path.cmp(&b.path));
+    }
 }
 
 impl CatalogTool {
@@ -113,7 +181,8 @@ impl CatalogTool {
         let input = tool.input_schema().map_err(unusable)?;
         let output = tool.output_schema().map_err(unusable)?;
         let fingerprint = Fingerprint::of(tool.definition(), input.json(), output.json(), source, version);
-        Ok(Self { path, fingerprint, source: source.to_owned(), providers, tool })
+        let search_text = SearchText::of(tool.definition());
+        Ok(Self { path, fingerprint, source: source.to_owned(), providers, search_text, tool })
     }
 
     /// The path.
@@ -154,5 +223,41 @@ impl CatalogTool {
     /// The output schema.
     pub fn output_schema(&self) -> &Value {
         self.tool.output_schema().map_or(&Value::Null, |s| s.json())
+    }
+
+    pub(crate) fn search_text(&self) -> &SearchText {
+        &self.search_text
+    }
+}
+
+/// The catalog of this moment.
+pub(crate) struct CurrentCatalog {
+    snapshot: RwLock<Arc<Catalog>>,
+    /// Held by whoever changes it: one source after the other.
+    pub(crate) changing: tokio::sync::Mutex<()>,
+}
+
+impl CurrentCatalog {
+    pub(crate) fn new(catalog: Catalog) -> Self {
+        Self { snapshot: RwLock::new(Arc::new(catalog)), changing: tokio::sync::Mutex::default() }
+    }
+
+    /// The catalog as it is now.
+    pub(crate) fn snapshot(&self) -> Arc<Catalog> {
+        Arc::clone(&self.snapshot.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    pub(crate) fn swap(&self, catalog: Catalog) {
+        *self.snapshot.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(catalog);
+    }
+
+    /// The tool at a path, as it is now.
+    pub(crate) fn at(&self, path: &ToolPath) -> Option<Arc<CatalogTool>> {
+        self.snapshot().at(path).cloned()
+    }
+
+    /// What there is now for a call that was issued earlier.
+    pub(crate) fn offered(&self, call: &Call) -> Offered {
+        self.snapshot().offered(call)
     }
 }

@@ -20,6 +20,7 @@ use serde_json::Value;
 
 use crate::accept::Caller;
 use crate::backoff::Backoff;
+use crate::catalog::Offered;
 use crate::drive::Entry;
 use crate::error::{DecideError, GatewayError};
 use crate::journal::Beside;
@@ -358,10 +359,14 @@ impl Kernel {
 
     /// What the person reads at the gate; nothing where the tool fails to say it.
     pub(crate) fn gate_message(&self, call: &Call) -> Option<String> {
-        let tool = self.catalog.at(&call.path)?;
+        let Offered::Same(tool) = self.catalog.offered(call) else { return None };
         let input = call.args.to_value();
         let said = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| tool.tool().message(&input)));
         let message = match said {
+            // The name of a foreign tool is its source's word, and a question is ours.
+            Ok(None) if tool.tool().is_foreign() => {
+                format!("Run {} of the source \"{}\"?", tool.path(), tool.source())
+            }
             Ok(None) => format!("Run {}?", tool.tool().definition().name),
             Ok(Some(Ok(message))) => message,
             Ok(Some(Err(_))) | Err(_) => return None,

@@ -16,7 +16,7 @@ use countersign_core::policy::{Effect, Subject, Verdict};
 use countersign_sdk::{AskKind, Remember};
 
 use crate::backoff::Backoff;
-use crate::catalog::CatalogTool;
+use crate::catalog::{CatalogTool, Offered};
 use crate::error::GatewayError;
 use crate::grants::Covered;
 use crate::identities::user_in;
@@ -88,6 +88,7 @@ impl Kernel {
         }
         match state.execution.next() {
             Next::Judge(call) | Next::RecordStart(call) if self.lacks_tool(&state, call) => {
+                self.wait_for_tool(&state, call);
                 Ok(self.stop(live, state))
             }
             Next::Judge(call) => self.judge(&mut state, call).await,
@@ -141,14 +142,15 @@ impl Kernel {
         match recovery {
             Recovery::FoundInDoubt(call) => {
                 *entry = Entry::Resumed;
-                let mut events = self.withdrawn_of(&state, call, "the call is in doubt");
-                events.push(EventBody::FoundInDoubt { call });
-                self.record(&mut state, events, Beside::default()).await?;
+                let flow = self.find_in_doubt(&mut state, call, None).await?;
                 *entry = Entry::Fresh;
-                Ok(Flow::Continue)
+                Ok(flow)
             }
             Recovery::Rerun(_) if state.execution.next() == Next::AwaitPeople => Ok(self.stop(live, state)),
-            Recovery::Rerun(call) if self.lacks_tool(&state, call) => Ok(self.stop(live, state)),
+            Recovery::Rerun(call) if self.lacks_tool(&state, call) => {
+                self.wait_for_tool(&state, call);
+                Ok(self.stop(live, state))
+            }
             Recovery::Rerun(call) => {
                 if let Some(failure) = self.changed_since(&state, call) {
                     let events = self.withdrawn(&state, "the tool changed");
@@ -169,18 +171,19 @@ impl Kernel {
     /// Steps 4 and 5: policy, then grants.
     pub(crate) async fn judge(&self, state: &mut State, no: CallNo) -> Result<Flow, GatewayError> {
         let Some(call) = state.execution.call(no).cloned() else { return Ok(Flow::Stop) };
-        let same = |tool: &&Arc<CatalogTool>| tool.fingerprint() == call.fingerprint;
-        let Some(tool) = self.catalog.at(&call.path).filter(same) else {
-            let gone = Failure::new("approval_void", "The tool changed meanwhile; call again.");
-            self.settle_now(state, no, CallOutcome::Failed(gone)).await?;
-            return Ok(Flow::Continue);
+        let tool = match self.catalog.offered(&call) {
+            Offered::Same(tool) => tool,
+            lost => {
+                self.settle_now(state, no, CallOutcome::Failed(not_offered(&lost))).await?;
+                return Ok(Flow::Continue);
+            }
         };
         if call.policy_version != self.policy_version {
             // Issued by a process with other rules, which did not come to judge it.
             let rejudged = EventBody::Rejudged { call: no, policy_version: self.policy_version };
             self.note(state, vec![rejudged])?;
         }
-        let verdict = self.verdict(state, &call, tool);
+        let verdict = self.verdict(state, &call, &tool);
         match verdict.effect {
             Effect::Deny => self.settle_now(state, no, CallOutcome::Failed(denied(&verdict))).await?,
             Effect::Allow => self.start_by_policy(state, no, &verdict).await?,
@@ -286,7 +289,8 @@ impl Kernel {
     ) -> Result<(), GatewayError> {
         let elicitation = self.gate_elicitation(call, question)?;
         let beside = Beside { require: self.room_to_ask(state), ..Beside::default() };
-        self.record(state, vec![EventBody::Asked(Box::new(elicitation))], beside).await
+        self.record(state, vec![EventBody::Asked(Box::new(elicitation))], beside).await?;
+        self.withdraw_if_void(state, call.no).await
     }
 
     pub(crate) fn gate_elicitation(
@@ -403,20 +407,10 @@ impl Kernel {
         open.map(|e| crate::decide::withdrawal(e.id, reason, now)).collect()
     }
 
-    /// A tool that is not registered in this process: the execution is left as it is for a process that has it.
-    pub(crate) fn lacks_tool(&self, state: &State, no: CallNo) -> bool {
-        let path = state.execution.call(no).map(|call| &call.path);
-        let lacks = path.is_some_and(|path| self.catalog.at(path).is_none());
-        if lacks {
-            tracing::warn!(execution = %state.execution.id(), tool = ?path, "left alone: its tool is not registered here");
-        }
-        lacks
-    }
-
     /// Why a running call may not be taken up again: its tool is not what it was (R14).
     pub(crate) fn changed_since(&self, state: &State, no: CallNo) -> Option<Failure> {
         let call = state.execution.call(no)?;
-        let same = self.catalog.at(&call.path).is_some_and(|tool| tool.fingerprint() == call.fingerprint);
+        let same = matches!(self.catalog.offered(call), Offered::Same(_));
         (!same).then(|| {
             Failure::new("approval_void", "The tool is gone or changed since it was asked about; call again.")
         })
@@ -467,6 +461,19 @@ fn would_start(state: &State, entry: Entry) -> bool {
     let enters_again = || state.execution.recover().iter().any(|r| matches!(r, Recovery::Rerun(_)));
     matches!(state.execution.next(), Next::Judge(_) | Next::RecordStart(_))
         || (entry == Entry::Resumed && enters_again())
+}
+
+/// What the caller is told of a call that nobody was asked about and whose tool is not there any more.
+fn not_offered(offered: &Offered) -> Failure {
+    match offered {
+        Offered::NotLoaded => {
+            Failure::new("tool_not_found", "The tool's source was not loaded in time; the call did not run.")
+        }
+        Offered::Removed => Failure::new("tool_not_found", "The tool was removed; the call did not run."),
+        Offered::Changed | Offered::Same(_) => {
+            Failure::new("approval_void", "The tool changed meanwhile; call again.")
+        }
+    }
 }
 
 /// What the caller is told of a call that policy denies.

@@ -160,7 +160,8 @@ impl ElicitationEngine {
 
     /// Whether this path is approved for the session.
     pub async fn is_session_approved(&self, path: &str) -> bool {
-        let Some(tool) = self.kernel.catalog.get(path) else { return false };
+        let catalog = self.kernel.catalog.snapshot();
+        let Some(tool) = catalog.get(path) else { return false };
         if self.kernel.grants.of(&*self.kernel.store, &self.session).await.is_err() {
             return false;
         }
@@ -284,6 +285,7 @@ impl ElicitationEngine {
             digest,
             requested: None,
             line: None,
+            source: Some(tool.source().to_owned()),
         };
         let mut state = State::fresh(kernel.opening(started, issued)).map_err(GatewayError::from)?;
         let Some(call) = state.execution.call(CallNo(0)).cloned() else { return Err(GateError::UnknownTool) };

@@ -7,13 +7,15 @@ use countersign_core::elicitation::Decision;
 use countersign_core::execution::Status;
 use countersign_core::ids::{CallNo, ElicitationId, ExecutionId};
 
+use crate::catalog_change::SourceChange;
+
 /// Something that happened.
 #[derive(Debug, Clone, PartialEq)]
 pub struct GatewayEvent {
     /// The last audit record of the change.
     pub seq: u64,
-    /// The execution it happened to.
-    pub execution: ExecutionId,
+    /// The execution it happened to; none where it happened to the catalog.
+    pub execution: Option<ExecutionId>,
     /// What happened.
     pub kind: GatewayEventKind,
 }
@@ -31,4 +33,6 @@ pub enum GatewayEventKind {
     CallStarted(CallNo),
     /// A call has an outcome.
     CallSettled(CallNo),
+    /// The tools of a source changed.
+    CatalogChanged(Box<SourceChange>),
 }

@@ -85,7 +85,8 @@ pub(crate) async fn watch(kernel: Weak<Kernel>, alarm: Arc<Alarm>) {
 impl Kernel {
     /// Reads from the store when the next question or grant expires.
     pub(crate) async fn set_alarm(&self) -> Result<(), GatewayError> {
-        if let Some(at) = self.store.next_expiry().await? {
+        let (question, tool) = (self.store.next_expiry().await?, self.missing_tools.next_deadline());
+        if let Some(at) = question.into_iter().chain(tool).min() {
             self.alarm.set(at);
         }
         Ok(())
@@ -98,6 +99,7 @@ impl Kernel {
             tracing::error!(?error, "remembered approvals could not be recorded as expired; trying again");
             left_alone += 1;
         }
+        self.end_waits_for_tools(now).await;
         let due = self.store.due(now, BATCH).await?;
         let mut failed = None;
         for (elicitation, execution) in &due {

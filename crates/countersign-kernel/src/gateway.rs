@@ -12,13 +12,14 @@ use countersign_core::grant::Grant;
 use countersign_core::ids::{CallNo, ElicitationId, ExecutionId, GrantId};
 use countersign_core::policy::{Explanation, Policy, Subject};
 use countersign_core::time::Timestamp;
-use countersign_sdk::{Plugin, PluginError, PrincipalId, SessionId};
+use countersign_sdk::{Plugin, PluginError, PrincipalId, SessionId, Tool};
 use serde_json::Value;
 use tokio::sync::{broadcast, watch};
 
 use crate::accept::{Accepted, CallRequest, Caller, Patience};
 use crate::audit::{AuditPage, AuditQuery, ChainReport};
-use crate::catalog::Catalog;
+use crate::catalog::{Catalog, CurrentCatalog};
+use crate::catalog_change::{SourceChange, SourceError};
 use crate::decide::{Decide, Receipt};
 use crate::drive::Entry;
 use crate::engine::ElicitationEngine;
@@ -56,6 +57,7 @@ pub struct GatewayBuilder {
     settings: Settings,
     hooks: Hooks,
     plugins: Vec<Plugin>,
+    sources: Vec<(String, Vec<Tool>)>,
     on_pause: Vec<OnPause>,
 }
 
@@ -69,6 +71,14 @@ pub enum BuildError {
         plugin: String,
         /// What is wrong.
         errors: Vec<PluginError>,
+    },
+    /// A source that does not fit.
+    #[error("the source \"{source_name}\" cannot be registered: {error}")]
+    Source {
+        /// The source.
+        source_name: String,
+        /// What is wrong.
+        error: SourceError,
     },
     /// Recovery failed.
     #[error("{0}")]
@@ -84,6 +94,13 @@ impl GatewayBuilder {
     #[must_use]
     pub fn plugin(mut self, plugin: Plugin) -> Self {
         self.plugins.push(plugin);
+        self
+    }
+
+    /// Adds a source's tools. [`Gateway::replace_source`] can change them later.
+    #[must_use]
+    pub fn source(mut self, name: impl Into<String>, tools: Vec<Tool>) -> Self {
+        self.sources.push((name.into(), tools));
         self
     }
 
@@ -171,6 +188,10 @@ impl GatewayBuilder {
         if withdrawn > 0 {
             tracing::info!(withdrawn, "withdrew questions that the rules or tools of now do not ask");
         }
+        let missing = kernel.missing_tools.len();
+        if missing > 0 {
+            tracing::warn!(missing, "executions wait for tools whose sources are not loaded");
+        }
         tokio::spawn(expiry::watch(Arc::downgrade(&kernel), Arc::clone(&kernel.alarm)));
         Ok(Gateway { kernel })
     }
@@ -181,6 +202,11 @@ impl GatewayBuilder {
             let name = plugin.id().to_owned();
             catalog.register(plugin).map_err(|errors| BuildError::Plugin { plugin: name, errors })?;
         }
+        for (name, tools) in self.sources {
+            catalog = catalog
+                .replacing(&name, tools)
+                .map_err(|error| BuildError::Source { source_name: name, error })?;
+        }
         let policy_version = self.policy.version().digest();
         Ok(Arc::new(Kernel {
             store: self.store,
@@ -189,7 +215,7 @@ impl GatewayBuilder {
             credentials: self.credentials,
             places: Places::new(self.scripts.as_ref().map_or(0, |host| host.places())),
             scripts: self.scripts,
-            catalog,
+            catalog: CurrentCatalog::new(catalog),
             policy: self.policy,
             policy_version,
             hooks: self.hooks,
@@ -203,6 +229,7 @@ impl GatewayBuilder {
             grants: Default::default(),
             sessions: Default::default(),
             identities: Default::default(),
+            missing_tools: Default::default(),
             alarm: Default::default(),
             closed: watch::Sender::new(Doors::Open),
         }))
@@ -240,6 +267,7 @@ impl Gateway {
             settings: Settings::default(),
             hooks: Hooks::default(),
             plugins: Vec::new(),
+            sources: Vec::new(),
             on_pause: Vec::new(),
         }
     }
@@ -344,9 +372,22 @@ impl Gateway {
         ElicitationEngine::new(Arc::clone(&self.kernel), session, requester, decider)
     }
 
-    /// The tools.
-    pub fn catalog(&self) -> &Catalog {
-        &self.kernel.catalog
+    /// The tools, as they are now. Whoever keeps the snapshot keeps those tools, whatever changes meanwhile.
+    pub fn catalog(&self) -> Arc<Catalog> {
+        self.kernel.catalog.snapshot()
+    }
+
+    /// Gives a source these tools, instead of those it had. Calls whose handlers run keep their tools; what was asked, approved
+    /// and remembered about tools that changed or are gone is void, and withdrawn with a reason.
+    pub async fn replace_source(&self, source: &str, tools: Vec<Tool>) -> Result<SourceChange, SourceError> {
+        let (kernel, source) = (Arc::clone(&self.kernel), source.to_owned());
+        to_its_end(async move { kernel.replace_source(&source, tools).await }).await
+    }
+
+    /// Removes a source with all of its tools. What was asked, approved and remembered about them is void.
+    pub async fn remove_source(&self, source: &str) -> Result<SourceChange, SourceError> {
+        let (kernel, source) = (Arc::clone(&self.kernel), source.to_owned());
+        to_its_end(async move { kernel.remove_source(&source).await }).await
     }
 
     /// What policy says of a call, and why. Nothing runs. Nothing where there is no such tool.
@@ -357,7 +398,8 @@ impl Gateway {
         caller: &Caller,
         session: &SessionId,
     ) -> Option<Explanation> {
-        let tool = self.kernel.catalog.get(path)?;
+        let catalog = self.catalog();
+        let tool = catalog.get(path)?;
         Some(self.kernel.policy.explain(&Subject {
             path: tool.path(),
             effects: tool.effects(),

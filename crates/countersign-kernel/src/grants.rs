@@ -161,7 +161,8 @@ impl Kernel {
             return Err(DecideError::NotAllowed);
         }
         let NewGrant { session, pattern, args, expires_at, uses } = new;
-        let covered = self.catalog.iter().filter(|tool| pattern.matches(tool.path()));
+        let catalog = self.catalog.snapshot();
+        let covered = catalog.iter().filter(|tool| pattern.matches(tool.path()));
         let tools: Vec<GrantedTool> = covered
             .map(|tool| GrantedTool { path: tool.path().clone(), fingerprint: tool.fingerprint() })
             .collect();

@@ -21,7 +21,7 @@ use futures_util::future::BoxFuture;
 use serde_json::Value;
 
 use crate::backoff::Backoff;
-use crate::catalog::CatalogTool;
+use crate::catalog::{CatalogTool, Offered};
 use crate::drive::Flow;
 use crate::error::GatewayError;
 use crate::follow::Told;
@@ -42,16 +42,19 @@ impl Kernel {
         permit: StartPermit,
     ) -> Result<Flow, GatewayError> {
         let call = permit.call();
-        let outcome = tokio::select! {
+        let ended = tokio::select! {
             biased;
-            outcome = self.enter(live, permit) => outcome,
+            ended = self.enter(live, permit) => ended,
             state = self.until_parked(live) => return Ok(self.stop(live, state)),
             () = self.until_droppable(live) => return self.drop_cancelled(live).await,
         };
         let mut backoff = Backoff::new(self);
         loop {
             let concluded = match self.lock(live).await {
-                Ok(state) => self.conclude(live, state, call, outcome.clone()).await,
+                Ok(mut state) => match ended.outcome_for(&state, call) {
+                    Ok(outcome) => self.conclude(live, state, call, outcome).await,
+                    Err(reason) => self.find_in_doubt(&mut state, call, Some(reason)).await,
+                },
                 Err(error) => Err(error),
             };
             match concluded {
@@ -62,10 +65,10 @@ impl Kernel {
     }
 
     /// The only call of a handler in the product.
-    pub(crate) async fn enter(self: &Arc<Self>, live: &Arc<Live>, permit: StartPermit) -> CallOutcome {
+    pub(crate) async fn enter(self: &Arc<Self>, live: &Arc<Live>, permit: StartPermit) -> Ended {
         let (facts, tool) = match self.call_facts(live, permit.call()).await {
             Ok(found) => found,
-            Err(failure) => return CallOutcome::Failed(failure),
+            Err(failure) => return Ended::With(CallOutcome::Failed(failure)),
         };
         let host = Arc::new(HandlerHost {
             kernel: Arc::clone(self),
@@ -80,12 +83,26 @@ impl Kernel {
         let ctx = Ctx::new(facts, Arc::clone(&host) as Arc<dyn CtxHost>);
         let entered = AssertUnwindSafe(async { permit.enter(tool.tool(), ctx).await });
         match entered.catch_unwind().await {
-            Ok(result) => host.outcome(result),
+            Ok(result) => host.ended(result),
             Err(_) => {
                 tracing::error!(execution = %live.id, tool = %tool.path(), "a handler panicked");
-                CallOutcome::Failed(Failure::new("handler_panicked", "The tool's handler crashed."))
+                let failure = Failure::new("handler_panicked", "The tool's handler crashed.");
+                Ended::With(CallOutcome::Failed(failure))
             }
         }
+    }
+
+    /// Records that nobody knows what became of a call. Its open questions are withdrawn: nobody waits for the answers.
+    pub(crate) async fn find_in_doubt(
+        &self,
+        state: &mut State,
+        call: CallNo,
+        reason: Option<String>,
+    ) -> Result<Flow, GatewayError> {
+        let mut events = self.withdrawn_of(state, call, "the call is in doubt");
+        events.push(EventBody::FoundInDoubt { call, reason });
+        self.record(state, events, Beside::default()).await?;
+        Ok(Flow::Continue)
     }
 
     /// Locks an execution, waiting for a failing store to come back: what was approved runs once it is.
@@ -105,9 +122,11 @@ impl Kernel {
         no: CallNo,
     ) -> Result<(CallFacts, Arc<CatalogTool>), Failure> {
         let state = self.lock_patiently(live).await.map_err(|e| Failure::new(e.code(), e.to_string()))?;
-        let gone = || Failure::new("tool_not_found", "The tool is gone.");
+        let gone =
+            || Failure::new("approval_void", "The tool changed before the call could start; call again.");
         let call = state.execution.call(no).ok_or_else(gone)?;
-        let tool = self.catalog.at(&call.path).ok_or_else(gone)?;
+        // The start was recorded a moment ago, and a source may have changed since: what runs is what was asked about (R14).
+        let Offered::Same(tool) = self.catalog.offered(call) else { return Err(gone()) };
         let facts = CallFacts {
             path: call.path.clone(),
             execution_id: live.id.to_string(),
@@ -115,7 +134,7 @@ impl Kernel {
             session: state.execution.session().clone(),
             idempotency_key: format!("{}.{no}", live.id),
         };
-        Ok((facts, Arc::clone(tool)))
+        Ok((facts, tool))
     }
 
     /// Steps 9 and 10 for a call with an outcome: recorded with the end of its execution, then the post-hooks.
@@ -225,6 +244,30 @@ impl Kernel {
     }
 }
 
+/// How a handler ended.
+#[derive(Debug, Clone)]
+pub(crate) enum Ended {
+    /// With an outcome.
+    With(CallOutcome),
+    /// It sent a request and got no answer.
+    Unknown(Failure),
+}
+
+impl Ended {
+    /// The outcome of the call; or, where it must not happen twice and nobody knows whether it happened, why not.
+    pub(crate) fn outcome_for(&self, state: &State, call: CallNo) -> Result<CallOutcome, String> {
+        match self {
+            Self::With(outcome) => Ok(outcome.clone()),
+            Self::Unknown(failure)
+                if state.execution.call(call).is_some_and(|call| call.must_not_be_repeated()) =>
+            {
+                Err(failure.message.clone())
+            }
+            Self::Unknown(failure) => Ok(CallOutcome::Failed(failure.clone())),
+        }
+    }
+}
+
 /// What stands behind a handler's `Ctx`.
 pub(crate) struct HandlerHost {
     pub(crate) kernel: Arc<Kernel>,
@@ -263,12 +306,13 @@ impl HandlerHost {
         self.progress.lock().unwrap_or_else(PoisonError::into_inner).asks -= 1;
     }
 
-    fn outcome(&self, result: Result<Value, ToolError>) -> CallOutcome {
-        let failed = |code: &str, message: String| {
+    fn ended(&self, result: Result<Value, ToolError>) -> Ended {
+        let failure = |code: &str, message: String| {
             let (code, mut message) = (self.redaction.text(code.to_owned()), self.redaction.text(message));
             message.truncate(message.floor_char_boundary(bounds::MAX_TEXT_BYTES));
-            CallOutcome::Failed(Failure::new(code, message))
+            Failure::new(code, message)
         };
+        let failed = |code: &str, message: String| Ended::With(CallOutcome::Failed(failure(code, message)));
         let value = match result {
             Ok(value) => self.redaction.value(value),
             Err(error) => {
@@ -276,7 +320,11 @@ impl HandlerHost {
                     let cause = self.redaction.text(cause.to_string());
                     tracing::warn!(execution = %self.live.id, tool = %self.tool.path(), cause, "the tool failed");
                 }
-                return failed(error.code().as_str(), error.message().to_owned());
+                let failure = failure(error.code().as_str(), error.message().to_owned());
+                return match error.code() {
+                    ToolErrorCode::OutcomeUnknown => Ended::Unknown(failure),
+                    _ => Ended::With(CallOutcome::Failed(failure)),
+                };
             }
         };
         if let Err(violations) = self.tool.tool().check_output(&value) {
@@ -284,7 +332,7 @@ impl HandlerHost {
             return failed("invalid_output", format!("The tool's output does not fit its schema: {text}"));
         }
         match Verbatim::of(&value) {
-            Ok(value) => CallOutcome::Succeeded(value),
+            Ok(value) => Ended::With(CallOutcome::Succeeded(value)),
             Err(e) => failed(e.code(), format!("The tool ran, but {e}.")),
         }
     }

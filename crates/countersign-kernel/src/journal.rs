@@ -123,12 +123,12 @@ impl Kernel {
                 _ => {}
             }
             if let Some(kind) = kind_of(&event.body) {
-                self.send(GatewayEvent { seq, execution: id, kind });
+                self.send(GatewayEvent { seq, execution: Some(id), kind });
             }
         }
         self.send(GatewayEvent {
             seq,
-            execution: id,
+            execution: Some(id),
             kind: GatewayEventKind::ExecutionStatus(execution.status()),
         });
         self.waiters.wake(id);
@@ -146,7 +146,7 @@ impl Kernel {
         }
     }
 
-    fn send(&self, event: GatewayEvent) {
+    pub(crate) fn send(&self, event: GatewayEvent) {
         // Nobody listening is fine: the audit keeps what happened.
         let _ = self.events.send(event);
     }

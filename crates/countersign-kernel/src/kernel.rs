@@ -10,7 +10,7 @@ use countersign_core::policy::Policy;
 use countersign_core::time::Timestamp;
 use tokio::sync::{broadcast, watch};
 
-use crate::catalog::Catalog;
+use crate::catalog::CurrentCatalog;
 use crate::error::GatewayError;
 use crate::events::GatewayEvent;
 use crate::expiry::Alarm;
@@ -19,6 +19,7 @@ use crate::grants::GrantCache;
 use crate::hooks::Hooks;
 use crate::identities::IdentityCache;
 use crate::live::{Guard, Live, Registry, State, Waiters};
+use crate::missing_tools::MissingTools;
 use crate::ports::{Clock, Credentials, Entropy, ScriptHost, Store};
 use crate::result::Pending;
 use crate::script::Places;
@@ -45,7 +46,7 @@ pub(crate) struct Kernel {
     pub(crate) scripts: Option<Arc<dyn ScriptHost>>,
     /// Whose scripts have its VMs.
     pub(crate) places: Arc<Places>,
-    pub(crate) catalog: Catalog,
+    pub(crate) catalog: CurrentCatalog,
     pub(crate) policy: Policy,
     pub(crate) policy_version: Digest,
     pub(crate) hooks: Hooks,
@@ -59,6 +60,7 @@ pub(crate) struct Kernel {
     pub(crate) sessions: SessionCache,
     pub(crate) identities: IdentityCache,
     pub(crate) storage: StorageAllowance,
+    pub(crate) missing_tools: MissingTools,
     pub(crate) alarm: Arc<Alarm>,
     pub(crate) closed: watch::Sender<Doors>,
 }

@@ -12,8 +12,6 @@ use countersign_core::ids::{ElicitationId, ExecutionId};
 use countersign_sdk::PrincipalId;
 use tokio::sync::{Notify, OwnedMutexGuard, oneshot, watch};
 
-use crate::result::ExecutionResult;
-
 pub(crate) type Guard = OwnedMutexGuard<State>;
 
 /// An execution in memory.
@@ -98,10 +96,6 @@ impl Live {
 
     pub(crate) fn logs(&self) -> Vec<LogLine> {
         unpoisoned(&self.logs).iter().map(|(_, line)| line.clone()).collect()
-    }
-
-    pub(crate) fn result(&self, state: &State) -> ExecutionResult {
-        ExecutionResult::of(&state.execution, self.logs())
     }
 
     pub(crate) fn request_cancel(&self) {

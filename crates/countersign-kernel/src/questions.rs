@@ -148,7 +148,10 @@ impl HandlerHost {
         }
         let beside = Beside { require: self.kernel.room_to_ask(&state), ..Beside::default() };
         match self.kernel.record(&mut state, vec![EventBody::Asked(Box::new(elicitation))], beside).await {
-            Ok(()) => Ok(Ok((state, id))),
+            Ok(()) => match self.kernel.withdraw_if_void(&mut state, self.call).await {
+                Ok(()) => Ok(Ok((state, id))),
+                Err(error) => Ok(Err(error)),
+            },
             Err(error) => Ok(Err(error)),
         }
     }
@@ -211,6 +214,11 @@ impl HandlerHost {
         }
         let policy_version = self.kernel.policy_version;
         let call = state.execution.call(self.call).ok_or_else(gone)?;
+        if authorises && self.kernel.changed_since(&state, self.call).is_some() {
+            let message =
+                "The tool changed since this was approved; call again to be asked about what it is now.";
+            return Err(ToolError::with_code("approval_void", message));
+        }
         let mut events = Vec::new();
         if authorises && call.policy_version != policy_version {
             if self.kernel.rejudged(&state, call) != Rejudgement::Stands {

@@ -48,7 +48,7 @@ impl Kernel {
         for recovery in state.execution.recover() {
             if let Recovery::FoundInDoubt(call) = recovery {
                 events.extend(self.withdrawn_of(&state, call, "the call is in doubt"));
-                events.push(EventBody::FoundInDoubt { call });
+                events.push(EventBody::FoundInDoubt { call, reason: None });
             }
         }
         if !events.is_empty() {

@@ -16,22 +16,24 @@ use countersign_core::digest::Digest;
 use countersign_core::elicitation::Elicitation;
 use countersign_core::event::{EventBody, Kind, StartedBy};
 use countersign_core::execution::{Asked, Call, Phase};
-use countersign_core::ids::{ElicitationId, ExecutionId};
+use countersign_core::ids::{CallNo, ElicitationId, ExecutionId};
 use countersign_core::policy::{Effect, Verdict};
 
+use crate::catalog::Offered;
 use crate::decide::withdrawal;
 use crate::drive::GateQuestion;
 use crate::error::GatewayError;
 use crate::journal::Beside;
 use crate::kernel::Kernel;
 use crate::live::State;
-use crate::ports::{ElicitationFilter, Page, Write};
+use crate::ports::{ElicitationFilter, ElicitationRow, Page, Write};
 
 const BATCH: usize = 500;
 /// A question's expiry is reckoned a moment before it is recorded; terms are given in whole seconds.
 const ROUNDING: Duration = Duration::from_secs(1);
 
 const TOOL_CHANGED: &str = "the tool changed";
+const TOOL_REMOVED: &str = "the tool was removed";
 const POLICY_CHANGED: &str = "the policy changed";
 const NOW_ALLOWED: &str = "the policy changed and now allows this call; call again";
 const NOW_DENIED: &str = "the policy changed and now denies this call";
@@ -46,8 +48,17 @@ pub(crate) enum Rejudgement {
     AsksOtherwise(Box<Verdict>),
     /// Nobody would be asked, or about something else.
     Withdrawn(&'static str),
-    /// Its tool is not registered here, so that nothing can be said of it.
+    /// The source of its tool is not loaded here, so that nothing can be said of it.
     ToolMissing,
+}
+
+/// What came of judging open questions again.
+#[derive(Debug, Default)]
+pub(crate) struct Rejudged {
+    /// How many questions were withdrawn.
+    pub(crate) withdrawn: usize,
+    /// Whether some could not be judged.
+    pub(crate) failed: bool,
 }
 
 impl Kernel {
@@ -57,8 +68,25 @@ impl Kernel {
         if self.store.rulebook().await? == Some(rulebook) {
             return Ok(0);
         }
+        let rejudged = self.rejudge_where(|_| true).await?;
+        self.revoke_void_grants(&self.catalog.snapshot(), |_| false).await?;
+        if !rejudged.failed
+            && let Err(error) =
+                self.store.commit(Write { rulebook: Some(rulebook), ..Write::default() }).await
+        {
+            // The next start looks once more, and finds nothing to do.
+            tracing::warn!(?error, "it could not be recorded that everything open was judged again");
+        }
+        Ok(rejudged.withdrawn)
+    }
+
+    /// Judges again the open questions that are concerned, whatever changed.
+    pub(crate) async fn rejudge_where(
+        self: &Arc<Self>,
+        concerned: impl Fn(&ElicitationRow) -> bool,
+    ) -> Result<Rejudged, GatewayError> {
         let filter = ElicitationFilter { open_only: true, ..ElicitationFilter::default() };
-        let (mut page, mut withdrawn, mut failed) = (Page::first(BATCH), 0, false);
+        let (mut page, mut rejudged) = (Page::first(BATCH), Rejudged::default());
         loop {
             // Keyset cursors stand still while questions are closed; one that is asked anew comes at the end, and stands.
             let rows = self.store.elicitations(filter.clone(), page).await?;
@@ -69,7 +97,8 @@ impl Kernel {
                     "left alone: its record is damaged"
                 );
             }
-            let executions: BTreeSet<ExecutionId> = rows.items.iter().map(|row| row.execution).collect();
+            let executions: BTreeSet<ExecutionId> =
+                rows.items.iter().filter(|row| concerned(row)).map(|row| row.execution).collect();
             // Side by side, so that their commits share the disk's syncs.
             let judged = executions.into_iter().map(|id| async move {
                 let judged = self.rejudge(id).await;
@@ -78,36 +107,30 @@ impl Kernel {
                 )
             });
             for judged in futures_util::future::join_all(judged).await {
-                withdrawn += judged.as_ref().copied().unwrap_or(0);
-                failed |= judged.is_err();
+                rejudged.withdrawn += judged.as_ref().copied().unwrap_or(0);
+                rejudged.failed |= judged.is_err();
             }
             match rows.next {
                 Some(cursor) => page = Page { cursor: Some(cursor), limit: BATCH },
-                None => break,
+                None => return Ok(rejudged),
             }
         }
-        if !failed
-            && let Err(error) =
-                self.store.commit(Write { rulebook: Some(rulebook), ..Write::default() }).await
-        {
-            // The next start looks once more, and finds nothing to do.
-            tracing::warn!(?error, "it could not be recorded that everything open was judged again");
-        }
-        Ok(withdrawn)
     }
 
     /// What the policy and the tools of this process make of a call that waits or was approved.
     pub(crate) fn rejudged(&self, state: &State, call: &Call) -> Rejudgement {
-        let Some(tool) = self.catalog.at(&call.path) else { return Rejudgement::ToolMissing };
-        if tool.fingerprint() != call.fingerprint {
-            return Rejudgement::Withdrawn(TOOL_CHANGED);
-        }
+        let tool = match self.catalog.offered(call) {
+            Offered::Same(tool) => tool,
+            Offered::Changed => return Rejudgement::Withdrawn(TOOL_CHANGED),
+            Offered::Removed => return Rejudgement::Withdrawn(TOOL_REMOVED),
+            Offered::NotLoaded => return Rejudgement::ToolMissing,
+        };
         if state.execution.kind() == Kind::Gate {
             // The program at the gate looks for its question under the policy of now, and would not find this one.
             let same = call.policy_version == self.policy_version;
             return if same { Rejudgement::Stands } else { Rejudgement::Withdrawn(POLICY_CHANGED) };
         }
-        let verdict = self.verdict(state, call, tool);
+        let verdict = self.verdict(state, call, &tool);
         match (call.phase(), verdict.effect) {
             (_, Effect::Deny) => Rejudgement::Withdrawn(NOW_DENIED),
             // It runs on the policy's word alone, which is not given any more.
@@ -123,6 +146,19 @@ impl Kernel {
             }
             _ => Rejudgement::Stands,
         }
+    }
+
+    /// Withdraws a question that was recorded a moment ago where its tool changed in that moment: whoever changed it may have
+    /// looked for open questions before this one was there.
+    pub(crate) async fn withdraw_if_void(&self, state: &mut State, no: CallNo) -> Result<(), GatewayError> {
+        let Some(call) = state.execution.call(no) else { return Ok(()) };
+        let reason = match self.catalog.offered(call) {
+            Offered::Same(_) | Offered::NotLoaded => return Ok(()),
+            Offered::Changed => TOOL_CHANGED,
+            Offered::Removed => TOOL_REMOVED,
+        };
+        let events = self.withdrawn_of(state, no, reason);
+        self.record(state, events, Beside::default()).await
     }
 
     async fn rejudge(self: &Arc<Self>, id: ExecutionId) -> Result<usize, GatewayError> {
@@ -203,7 +239,8 @@ impl Kernel {
 
     /// Everything that decides whether a call asks and what its question says, as one digest.
     fn rulebook(&self) -> Digest {
-        let tools = self.catalog.iter().map(|tool| (tool.path(), tool.fingerprint()));
+        let catalog = self.catalog.snapshot();
+        let tools = catalog.iter().map(|tool| (tool.path(), tool.fingerprint()));
         let facts = serde_json::json!({
             "v": 1,
             "policy": self.policy_version,

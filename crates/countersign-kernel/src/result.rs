@@ -25,6 +25,8 @@ pub struct ExecutionResult {
     pub logs: Vec<LogLine>,
     /// The questions nobody answered yet, oldest first.
     pub pending: Vec<Pending>,
+    /// Tools that it cannot go on without and whose sources are not loaded.
+    pub missing_tools: Vec<ToolPath>,
 }
 
 /// One call, in brief.
@@ -91,6 +93,7 @@ impl ExecutionResult {
             calls: execution.calls().iter().map(summary).collect(),
             logs,
             pending: pending.collect(),
+            missing_tools: Vec::new(),
         }
     }
 }

@@ -1,8 +1,9 @@
 //! Finding tools: ranked search over path, name and description, and near misses for a path that is not there.
 
+use std::cmp::Reverse;
 use std::sync::Arc;
 
-use countersign_sdk::ToolPath;
+use countersign_sdk::{Definition, ToolPath};
 
 use crate::catalog::{Catalog, CatalogTool};
 
@@ -10,6 +11,8 @@ use crate::catalog::{Catalog, CatalogTool};
 const MAX_QUERY_WORDS: usize = 16;
 /// How many near misses are named.
 const MAX_NEAR: usize = 3;
+/// How close a near miss is at least, of 1.
+const NEAR: f64 = 0.7;
 
 /// A tool that a query found.
 #[derive(Clone)]
@@ -26,6 +29,18 @@ const IN_NAME: u32 = 10;
 const IN_DESCRIPTION: u32 = 5;
 const WHOLE_SEGMENT: u32 = 8;
 
+/// What a query is held against, in lower case: made once for each tool.
+pub(crate) struct SearchText {
+    name: String,
+    description: String,
+}
+
+impl SearchText {
+    pub(crate) fn of(definition: &Definition) -> Self {
+        Self { name: definition.name.to_lowercase(), description: definition.description.to_lowercase() }
+    }
+}
+
 impl Catalog {
     /// Tools that have every word of the query somewhere, best first, then by path. An empty query finds all.
     pub fn search(&self, query: &str, limit: usize) -> Vec<Hit> {
@@ -35,12 +50,12 @@ impl Catalog {
             .take(MAX_QUERY_WORDS)
             .map(str::to_lowercase)
             .collect();
-        let scored =
-            self.iter().filter_map(|tool| Some(Hit { score: score(tool, &words)?, tool: Arc::clone(tool) }));
-        let mut hits: Vec<Hit> = scored.collect();
-        hits.sort_by(|a, b| b.score.cmp(&a.score).then_with(|| a.tool.path().cmp(b.tool.path())));
-        hits.truncate(limit);
-        hits
+        let scored = self.iter().filter_map(|tool| Some((score(tool, &words)?, tool)));
+        let mut hits: Vec<(u32, &Arc<CatalogTool>)> = scored.collect();
+        // Stable, and the catalog is sorted by path.
+        hits.sort_by_key(|(score, _)| Reverse(*score));
+        let hits = hits.into_iter().take(limit);
+        hits.map(|(score, tool)| Hit { tool: Arc::clone(tool), score }).collect()
     }
 
     /// The paths that a mistyped one was perhaps meant to be, nearest first.
@@ -50,12 +65,22 @@ impl Catalog {
         let wanted = wanted.replace("__", ".").replace(['/', ':', '-'], ".");
         let mut near: Vec<(f64, &ToolPath)> = self
             .iter()
-            .map(|tool| (closeness(&wanted, tool.path()), tool.path()))
-            .filter(|(closeness, _)| *closeness > 0.7)
+            .map(|tool| tool.path())
+            .filter(|path| could_be_near(&wanted, path))
+            .map(|path| (closeness(&wanted, path), path))
+            .filter(|(closeness, _)| *closeness > NEAR)
             .collect();
         near.sort_by(|a, b| b.0.total_cmp(&a.0).then_with(|| a.1.cmp(b.1)));
         near.into_iter().take(MAX_NEAR).map(|(_, path)| path.clone()).collect()
     }
+}
+
+/// Paths of very different length are never near; comparing lengths first spares the rest the long comparison.
+fn could_be_near(wanted: &str, path: &ToolPath) -> bool {
+    let (wanted, path) = (wanted.chars().count(), path.as_str().len());
+    let longer = wanted.max(path);
+    f64::from(u32::try_from(wanted.abs_diff(path)).unwrap_or(u32::MAX))
+        < (1.0 - NEAR) * f64::from(u32::try_from(longer).unwrap_or(u32::MAX))
 }
 
 fn closeness(wanted: &str, path: &ToolPath) -> f64 {
@@ -72,8 +97,7 @@ fn closeness(wanted: &str, path: &ToolPath) -> f64 {
 }
 
 fn score(tool: &CatalogTool, words: &[String]) -> Option<u32> {
-    let definition = tool.tool().definition();
-    let (name, description) = (definition.name.to_lowercase(), definition.description.to_lowercase());
+    let SearchText { name, description } = tool.search_text();
     words.iter().try_fold(0, |total, word| {
         let mut worth = 0;
         if tool.path().as_str().contains(word) {

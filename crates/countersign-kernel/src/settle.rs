@@ -8,6 +8,7 @@ use countersign_core::execution::Phase;
 use countersign_core::ids::{CallNo, ExecutionId};
 
 use crate::accept::Caller;
+use crate::catalog::Offered;
 use crate::error::SettleError;
 use crate::journal::Beside;
 use crate::kernel::Kernel;
@@ -28,7 +29,7 @@ impl Kernel {
         }
         let (live, mut state) = self.find(id).await?.ok_or(SettleError::NotFound)?;
         let result = self.settle_locked(&mut state, call, settlement, by).await;
-        let result = result.map(|()| live.result(&state));
+        let result = result.map(|()| self.result_of(&state.execution, live.logs()));
         self.go_on(live, state);
         result
     }
@@ -44,8 +45,7 @@ impl Kernel {
         if !matches!(call.phase(), Phase::InDoubt(_)) {
             return Err(SettleError::NotInDoubt);
         }
-        let unchanged =
-            self.catalog.at(&call.path).is_some_and(|tool| tool.fingerprint() == call.fingerprint);
+        let unchanged = matches!(self.catalog.offered(call), Offered::Same(_));
         let ended = match &settlement {
             Settlement::Done { value } => Some(CallOutcome::Succeeded(value.clone())),
             Settlement::Failed { message } if message.len() > bounds::MAX_TEXT_BYTES => {

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use countersign_core::event::LogLine;
 use countersign_core::execution::{Execution, Status};
 use countersign_core::ids::{ElicitationId, ExecutionId};
 
@@ -79,13 +80,19 @@ impl Kernel {
     pub(crate) async fn result(&self, id: ExecutionId) -> Result<Option<ExecutionResult>, GatewayError> {
         if let Some(live) = self.registry.get(id) {
             let state = self.lock(&live).await?;
-            return Ok(Some(live.result(&state)));
+            return Ok(Some(self.result_of(&state.execution, live.logs())));
         }
         let journal = self.store.journal(id).await?;
         if journal.is_empty() {
             return Ok(None);
         }
-        Ok(Some(ExecutionResult::of(&Execution::replay(&journal)?, Vec::new())))
+        Ok(Some(self.result_of(&Execution::replay(&journal)?, Vec::new())))
+    }
+
+    /// What a caller learns of an execution, with what keeps it from going on in this process.
+    pub(crate) fn result_of(&self, execution: &Execution, logs: Vec<LogLine>) -> ExecutionResult {
+        let missing_tools = self.missing_tools_of(execution);
+        ExecutionResult { missing_tools, ..ExecutionResult::of(execution, logs) }
     }
 
     async fn until_answer(
@@ -116,7 +123,7 @@ impl Kernel {
         if let Some(live) = known {
             let state = self.lock(&live).await?;
             if !state.gone || state.execution.status().is_final() {
-                return Ok(Some(live.result(&state)));
+                return Ok(Some(self.result_of(&state.execution, live.logs())));
             }
         }
         self.result(id).await
@@ -133,7 +140,7 @@ impl Kernel {
         for live in [known.clone(), self.registry.get(id)].into_iter().flatten() {
             let state = self.lock(&live).await?;
             if is_answer(&state.execution, patience) {
-                return Ok(Look::Answer(Box::new(live.result(&state))));
+                return Ok(Look::Answer(Box::new(self.result_of(&state.execution, live.logs()))));
             }
             if !state.gone {
                 return Ok(Look::NotYet);
@@ -146,7 +153,7 @@ impl Kernel {
         }
         let execution = Execution::replay(&journal)?;
         Ok(match is_answer(&execution, patience) {
-            true => Look::Answer(Box::new(ExecutionResult::of(&execution, Vec::new()))),
+            true => Look::Answer(Box::new(self.result_of(&execution, Vec::new()))),
             false => Look::NotYet,
         })
     }

@@ -375,6 +375,7 @@ fn short(event: &GatewayEvent) -> String {
         GatewayEventKind::ExecutionStatus(status) => status.as_str().into(),
         GatewayEventKind::CallStarted(call) => format!("started {call}"),
         GatewayEventKind::CallSettled(call) => format!("settled {call}"),
+        GatewayEventKind::CatalogChanged(change) => format!("changed {}", change.source),
     }
 }
 

@@ -428,7 +428,8 @@ async fn an_unknown_path_and_bad_input_reach_no_hook() {
 #[tokio::test(start_paused = true)]
 async fn the_catalog_shows_what_a_client_needs_to_know_of_a_tool() {
     let gateway = with_github(&World::new(1)).await;
-    let tool = gateway.catalog().get("github.issues.create").unwrap();
+    let catalog = gateway.catalog();
+    let tool = catalog.get("github.issues.create").unwrap();
     assert!(tool.effects().destructive);
     assert_eq!(tool.source(), "github");
     assert_eq!(tool.input_schema()["required"], json!(["owner", "repo", "title"]));

@@ -278,7 +278,7 @@ fn of_call(journal: &[Event], no: CallNo) -> Vec<Event> {
         | EventBody::Rejudged { call, .. }
         | EventBody::StepRecorded { call, .. }
         | EventBody::CallSettled { call, .. }
-        | EventBody::FoundInDoubt { call }
+        | EventBody::FoundInDoubt { call, .. }
         | EventBody::DoubtSettled { call, .. } => Some(*call),
         _ => None,
     };

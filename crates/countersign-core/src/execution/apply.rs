@@ -134,7 +134,7 @@ impl Execution {
             }
             EventBody::Finished { outcome, logs } => self.finish(event.at, outcome, logs),
             EventBody::Cancelled { reason, .. } => self.cancel(event.at, reason),
-            EventBody::FoundInDoubt { call } => self.doubt(*call),
+            EventBody::FoundInDoubt { call, .. } => self.doubt(*call),
             EventBody::DoubtSettled { call, settlement, .. } => {
                 self.settle_doubt(event.at, *call, settlement)
             }

@@ -29,6 +29,8 @@ pub struct Call {
     pub digest: Digest,
     /// The line of the script's source that made it, from 1.
     pub line: Option<u32>,
+    /// The source that the tool came from, where the journal says it.
+    pub source: Option<String>,
     pub(super) phase: Phase,
 }
 
@@ -114,6 +116,7 @@ impl Call {
             asked_under: issued.policy_version,
             digest: issued.digest,
             line: issued.line,
+            source: issued.source.clone(),
             phase: Phase::Issued,
         }
     }
@@ -135,8 +138,13 @@ impl Call {
     /// has not asked.
     pub fn would_be_in_doubt(&self) -> bool {
         let Phase::Running(run) = &self.phase else { return false };
-        let dangerous = (self.effects.destructive || run.let_past_a_yes) && !self.effects.idempotent;
-        dangerous && run.last == LastMark::LetPast
+        self.must_not_be_repeated() && run.last == LastMark::LetPast
+    }
+
+    /// Whether it runs and may have an effect that must not happen twice.
+    pub fn must_not_be_repeated(&self) -> bool {
+        let Phase::Running(run) = &self.phase else { return false };
+        (self.effects.destructive || run.let_past_a_yes) && !self.effects.idempotent
     }
 
     /// Whether it may have had an effect that cancelling would hide.

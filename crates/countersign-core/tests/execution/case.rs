@@ -140,7 +140,7 @@ impl Case {
 
     /// The process died, and nobody knows what became of the call.
     pub(crate) fn doubt(self) -> Self {
-        self.apply(EventBody::FoundInDoubt { call: CALL })
+        self.apply(EventBody::FoundInDoubt { call: CALL, reason: None })
     }
 
     pub(crate) fn settle_doubt(self, settlement: Settlement) -> Self {

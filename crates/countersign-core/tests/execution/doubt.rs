@@ -24,7 +24,7 @@ fn the_open_questions_of_a_doubtful_call_are_withdrawn_before_the_doubt_is_recor
         let case = past_one_of_two().at(at);
         let mut found = case.replayed();
         assert_eq!(found.recover(), [Recovery::FoundInDoubt(CALL)]);
-        let doubt = || EventBody::FoundInDoubt { call: CALL };
+        let doubt = || EventBody::FoundInDoubt { call: CALL, reason: None };
         case.refuse(doubt(), "a question of the call is open");
         let withdrawn = decided(eli(3), withdrawal(ms(at)));
         found.apply(&Event { at: ms(at), body: withdrawn }).unwrap();
@@ -73,5 +73,6 @@ fn a_person_settles_a_doubt_once() {
     let settled = Case::approved(DELETES).doubt().settle_doubt(done());
     assert!(matches!(settled.call().phase(), Phase::Settled(_)));
     settled.refuse(settle(Settlement::Retry), "the call is not in doubt");
-    handler_asked().refuse(EventBody::FoundInDoubt { call: CALL }, "a question of the call is open");
+    handler_asked()
+        .refuse(EventBody::FoundInDoubt { call: CALL, reason: None }, "a question of the call is open");
 }

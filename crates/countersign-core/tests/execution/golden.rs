@@ -31,6 +31,7 @@ fn samples() -> Vec<Event> {
     bodies.extend(ends());
     bodies.extend(scripts());
     bodies.push(EventBody::Rejudged { call: CALL, policy_version: policy_version() });
+    bodies.extend(sources());
     bodies.into_iter().zip(1_700_000_000_000..).map(|(body, at)| Event { at: ms(at), body }).collect()
 }
 
@@ -86,7 +87,7 @@ fn ends() -> Vec<EventBody> {
         EventBody::finished(failed()),
         EventBody::Cancelled { by: None, reason: "shutdown".into() },
         EventBody::Cancelled { by: Some(principal("ann")), reason: "no longer wanted".into() },
-        EventBody::FoundInDoubt { call: CALL },
+        EventBody::FoundInDoubt { call: CALL, reason: None },
         settle(Settlement::Done { value: exact }),
         settle(Settlement::Failed { message: "it never arrived".into() }),
         settle(Settlement::Retry),
@@ -108,6 +109,14 @@ fn scripts() -> Vec<EventBody> {
         EventBody::Finished { outcome: succeeded(), logs },
         EventBody::CallIssued(at_line_3),
         EventBody::Asked(Box::new(asked_at_line_3)),
+    ]
+}
+
+fn sources() -> Vec<EventBody> {
+    let reason = Some("The request was sent, and no answer came.".into());
+    vec![
+        EventBody::CallIssued(CallIssued { source: Some("files".into()), ..issued(CALL, READS) }),
+        EventBody::FoundInDoubt { call: CALL, reason },
     ]
 }
 
@@ -267,6 +276,7 @@ fn optional_fields_may_be_missing_and_are_not_written_when_empty() {
         ("script", 1),
         ("logs", 1),
         ("line", 2),
+        ("source", 2),
     ] {
         assert_eq!(lines(key), written, "{key} is written where it is given, and only there");
     }
@@ -280,13 +290,15 @@ fn optional_fields_may_be_missing_and_are_not_written_when_empty() {
 fn a_field_that_is_not_optional_must_be_there() {
     for line in GOLDEN.lines() {
         let whole: Value = serde_json::from_str(line).unwrap();
-        let optional = ["token", "idempotencyKey", "comment", "data", "script", "requested", "line", "logs"];
+        let optional =
+            ["token", "idempotencyKey", "comment", "data", "script", "requested", "line", "logs", "source"];
         let name = whole["event"].as_object().unwrap().keys().next().unwrap().clone();
         for field in whole["event"][&name].as_object().unwrap().keys() {
             let mut torn = whole.clone();
             torn["event"][&name].as_object_mut().unwrap().remove(field);
             let may_miss = (optional.contains(&field.as_str()) && name != "callRefused")
-                || (name == "cancelled" && field == "by");
+                || (name == "cancelled" && field == "by")
+                || (name == "foundInDoubt" && field == "reason");
             assert_eq!(read(&torn.to_string()).is_ok(), may_miss, "{field} of {line}");
         }
     }

@@ -61,7 +61,7 @@ pub(crate) fn fitting(execution: &Execution, at: Timestamp) -> Vec<Offer> {
         offer("CallSettled with failure", at, settled(failed())),
         offer("Finished as the call was settled", at, EventBody::finished(outcome.unwrap_or_else(failed))),
         offer("Cancelled", at, EventBody::Cancelled { by: None, reason: "shutdown".into() }),
-        offer("FoundInDoubt", at, EventBody::FoundInDoubt { call: CALL }),
+        offer("FoundInDoubt", at, EventBody::FoundInDoubt { call: CALL, reason: None }),
         offer("DoubtSettled as done", at, settle_doubt(Settlement::Done { value: verbatim(&1.into()) })),
         offer("DoubtSettled as failed", at, settle_doubt(Settlement::Failed { message: "no".into() })),
         offer("DoubtSettled as retry", at, settle_doubt(Settlement::Retry)),
@@ -100,7 +100,7 @@ pub(crate) fn crooked(execution: &Execution, at: Timestamp) -> Vec<Offer> {
         offer("an ordinal left out", at, ask(question(fresh(execution), skipping, at))),
         offer("a decision about nothing", at, decided(stranger, decision(Outcome::Approved, at))),
         offer("a start on no decision", at, start(StartedBy::Decision { elicitation: stranger })),
-        offer("a call that is not there", at, EventBody::FoundInDoubt { call: CallNo(9) }),
+        offer("a call that is not there", at, EventBody::FoundInDoubt { call: CallNo(9), reason: None }),
         offer("an end of its own", at, EventBody::finished(CallOutcome::Failed(unheard))),
     ];
     offers.extend(crooked_gates(execution, at));

@@ -227,7 +227,7 @@ impl History {
             let Recovery::FoundInDoubt(call) = recovery else { continue };
             let mut after = execution.clone();
             let withdrawals = execution.open().map(|e| decided(e.id, withdrawal(at)));
-            for body in withdrawals.chain([EventBody::FoundInDoubt { call }]) {
+            for body in withdrawals.chain([EventBody::FoundInDoubt { call, reason: None }]) {
                 prop_assert_eq!(after.apply(&Event { at, body }), Ok(()), "a doubt that cannot be recorded");
             }
         }

@@ -286,7 +286,7 @@ fn a_full_journal_takes_nothing_more_but_is_not_poisoned() {
     let settlement = Settlement::Retry;
     let by = crate::sample::principal("ann");
     let round = [
-        event(EventBody::FoundInDoubt { call: CALL }),
+        event(EventBody::FoundInDoubt { call: CALL, reason: None }),
         event(EventBody::DoubtSettled { call: CALL, settlement, by }),
         event(start(StartedBy::Retry)),
     ];

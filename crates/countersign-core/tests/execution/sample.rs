@@ -127,6 +127,7 @@ pub(crate) fn issued(call: CallNo, effects: Effects) -> CallIssued {
         digest,
         requested: None,
         line: None,
+        source: None,
     }
 }
 

@@ -166,7 +166,8 @@ fn two_requests_share_a_digest_only_if_they_are_the_same() {
 fn a_call_in_doubt_stops_the_whole_script_until_a_person_settles_it() {
     let case = Case::script().request(DELETES).request(DELETES).request(READS).ask_about(0).ask_about(1);
     let case = case.decide_on(1, Outcome::Approved).start_call(0, by_answer(1));
-    let case = case.apply(EventBody::FoundInDoubt { call: CallNo(0) }).decide_on(2, Outcome::Approved);
+    let case =
+        case.apply(EventBody::FoundInDoubt { call: CallNo(0), reason: None }).decide_on(2, Outcome::Approved);
     let case = case.expect_status(Status::InDoubt).expect_next(&Next::AwaitSettlement(CallNo(0)));
     assert_eq!(case.execution().todo().count(), 0, "nothing is done about the others either");
     let settle = |settlement| EventBody::DoubtSettled { call: CallNo(0), settlement, by: principal("ann") };

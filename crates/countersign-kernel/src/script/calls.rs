@@ -47,9 +47,7 @@ impl Conductor {
                 no
             }
             Some(Next::FindInDoubt(no)) => {
-                let mut events = kernel.withdrawn_of(state, no, "the call is in doubt");
-                events.push(EventBody::FoundInDoubt { call: no });
-                kernel.record(state, events, Beside::default()).await?;
+                kernel.find_in_doubt(state, no, None).await?;
                 no
             }
             Some(_) => return Ok(Done::Nothing),
@@ -108,9 +106,9 @@ impl Conductor {
         self.entered += 1;
         let entry = self.entered;
         let task = tokio::spawn(async move {
-            let outcome = kernel.enter(&live, permit).await;
+            let ended = kernel.enter(&live, permit).await;
             // Nobody listens where the script was dropped meanwhile; its journal says what that means.
-            let _ = report.send(Outcome { call, entry, outcome });
+            let _ = report.send(Outcome { call, entry, ended });
         });
         self.handlers.insert(call, Handler { entry, task });
     }
@@ -128,23 +126,28 @@ impl Conductor {
 
     /// Records what became of a handler.
     pub(super) async fn record_outcome(&mut self, state: &mut State) -> Result<Done, GatewayError> {
-        let Some(Outcome { call: no, entry, outcome }) = self.outcomes.front() else {
+        let Some(Outcome { call: no, entry, ended }) = self.outcomes.front() else {
             return Ok(Done::Nothing);
         };
-        let (no, outcome) = (*no, outcome.clone());
+        let (no, ended) = (*no, ended.clone());
         if self.handlers.get(&no).is_none_or(|handler| handler.entry != *entry) {
             // It was dropped meanwhile, and the number may be another call's by now.
             self.outcomes.pop_front();
             return Ok(Done::Something);
         }
         if is_running(state, no) {
-            let mut events =
-                self.kernel.withdrawn_of(state, no, "the call ended without waiting for an answer");
-            events.push(EventBody::CallSettled { call: no, outcome });
-            if state.execution.call(no).is_some_and(must_not_be_lost) {
-                self.kernel.record(state, events, Beside::default()).await?;
-            } else {
-                self.kernel.note(state, events)?;
+            match ended.outcome_for(state, no) {
+                Err(reason) => drop(self.kernel.find_in_doubt(state, no, Some(reason)).await?),
+                Ok(outcome) => {
+                    let mut events =
+                        self.kernel.withdrawn_of(state, no, "the call ended without waiting for an answer");
+                    events.push(EventBody::CallSettled { call: no, outcome });
+                    if state.execution.call(no).is_some_and(must_not_be_lost) {
+                        self.kernel.record(state, events, Beside::default()).await?;
+                    } else {
+                        self.kernel.note(state, events)?;
+                    }
+                }
             }
         }
         self.outcomes.pop_front();

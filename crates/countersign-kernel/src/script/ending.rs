@@ -9,7 +9,7 @@ use countersign_core::ids::CallNo;
 
 use super::calls::may_have_acted;
 use super::turn::Machine;
-use super::{Awaited, Conductor, Done, is_running};
+use super::{Awaited, Conductor, Done, Outcome, is_running};
 use crate::drive::Flow;
 use crate::error::GatewayError;
 use crate::journal::Beside;
@@ -86,7 +86,12 @@ impl Conductor {
             // Nothing can be done about it in a process that lacks the tool.
             Next::Judge(no) | Next::RecordStart(no) | Next::Rerun(no) => {
                 let asleep = state.execution.progress().sleeps().next().is_some();
-                !busy && !asleep && self.handlers.is_empty() && self.kernel.lacks_tool(state, no)
+                let leaves =
+                    !busy && !asleep && self.handlers.is_empty() && self.kernel.lacks_tool(state, no);
+                if leaves {
+                    self.kernel.wait_for_tool(state, no);
+                }
+                leaves
             }
             _ => {
                 if rested && matches!(self.machine, Machine::Idle(_)) {
@@ -117,11 +122,18 @@ impl Conductor {
     /// Records outcomes of handlers that are gone already.
     async fn settle_last(&mut self, state: &mut State) -> Result<(), GatewayError> {
         while let Some(outcome) = self.outcomes.pop_front() {
-            if is_running(state, outcome.call) {
-                let why = "the call ended without waiting for an answer";
-                let mut events = self.kernel.withdrawn_of(state, outcome.call, why);
-                events.push(EventBody::CallSettled { call: outcome.call, outcome: outcome.outcome });
-                self.kernel.record(state, events, Beside::default()).await?;
+            let Outcome { call, ended, .. } = outcome;
+            if !is_running(state, call) {
+                continue;
+            }
+            match ended.outcome_for(state, call) {
+                Err(reason) => drop(self.kernel.find_in_doubt(state, call, Some(reason)).await?),
+                Ok(outcome) => {
+                    let why = "the call ended without waiting for an answer";
+                    let mut events = self.kernel.withdrawn_of(state, call, why);
+                    events.push(EventBody::CallSettled { call, outcome });
+                    self.kernel.record(state, events, Beside::default()).await?;
+                }
             }
         }
         Ok(())

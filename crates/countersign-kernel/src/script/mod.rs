@@ -31,6 +31,7 @@ pub(crate) use places::Places;
 use crate::backoff::Backoff;
 use crate::drive::Flow;
 use crate::error::GatewayError;
+use crate::handler::Ended;
 use crate::kernel::Kernel;
 use crate::live::{Live, State};
 use places::PlacedVm;
@@ -83,7 +84,7 @@ struct Handler {
 struct Outcome {
     call: CallNo,
     entry: u64,
-    outcome: CallOutcome,
+    ended: Ended,
 }
 
 /// What a script waits for while its VM has nothing to do.

@@ -20,6 +20,7 @@ use tokio::sync::watch;
 enum Mode {
     Pass,
     Hold,
+    HoldJournals,
     HoldAnswers,
     RefuseOne,
 }
@@ -39,6 +40,11 @@ impl HeldStore {
     /// From here on commits wait.
     pub(crate) fn hold(&self) {
         self.mode.send_replace(Mode::Hold);
+    }
+
+    /// From here on commits of journals wait; others are made.
+    pub(crate) fn hold_journals(&self) {
+        self.mode.send_replace(Mode::HoldJournals);
     }
 
     /// From here on commits are made, and their answers wait.
@@ -61,8 +67,12 @@ impl HeldStore {
 impl Store for HeldStore {
     async fn commit(&self, write: Write) -> Result<Committed, StoreError> {
         let mut mode = self.mode.subscribe();
-        let refused =
-            mode.wait_for(|mode| *mode != Mode::Hold).await.is_ok_and(|mode| *mode == Mode::RefuseOne);
+        let passes = |mode: &Mode| match mode {
+            Mode::Hold => false,
+            Mode::HoldJournals => write.journal.is_none(),
+            Mode::Pass | Mode::HoldAnswers | Mode::RefuseOne => true,
+        };
+        let refused = mode.wait_for(passes).await.is_ok_and(|mode| *mode == Mode::RefuseOne);
         if refused {
             self.mode.send_replace(Mode::Pass);
             return Err(StoreError::Unavailable("refused, as planned".into()));

@@ -141,6 +141,7 @@ fn every_body(subject: &Subject) -> Vec<EventBody> {
         digest: Digest::of(b"binding"),
         requested: Some(Digest::of(b"request")),
         line: Some(7),
+        source: Some("files".into()),
     };
     let started = [
         StartedBy::Policy { rule: "rule 1".into() },
@@ -171,7 +172,7 @@ fn every_body(subject: &Subject) -> Vec<EventBody> {
         EventBody::ScriptWaits { seen: 2 },
         EventBody::finished(failed),
         EventBody::Cancelled { by: None, reason: "enough".into() },
-        EventBody::FoundInDoubt { call },
+        EventBody::FoundInDoubt { call, reason: Some("no answer came".into()) },
     ];
     bodies.extend(started.into_iter().map(|by| EventBody::CallStarted { call, by }));
     let settled = |settlement| EventBody::DoubtSettled { call, settlement, by: fresh_principal() };
