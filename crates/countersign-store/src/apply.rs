@@ -17,7 +17,7 @@ use rusqlite::{Connection, OptionalExtension as _, PrepFlags, Row, Statement, pa
 use crate::fault::Fault;
 use crate::rows::{self, Blob, Body, Stored as _, kind_text, millis, session_sum, status_letter};
 use crate::staged::{
-    Staged, StagedElicitation, StagedGrant, StagedJournal, StagedLogin, StagedToken, StagedUser,
+    Staged, StagedElicitation, StagedGrant, StagedJournal, StagedLogin, StagedSource, StagedToken, StagedUser,
 };
 
 /// The last audit record.
@@ -155,6 +155,13 @@ statements! {
     forget_logins: "DELETE FROM logins WHERE expires_at <= ?1",
     end_login: "UPDATE logins SET ended_at = ?2 WHERE id = ?1 AND ended_at IS NULL",
     end_logins_of: "UPDATE logins SET ended_at = ?2 WHERE user = ?1 AND ended_at IS NULL",
+    put_source: "INSERT INTO sources (name, body, sum) VALUES (?1, ?2, ?3)
+        ON CONFLICT (name) DO UPDATE SET body = excluded.body, sum = excluded.sum",
+    remove_source: "DELETE FROM sources WHERE name = ?1",
+    forget_source_tools: "DELETE FROM source_tools WHERE source = ?1",
+    accept_source_tool: "INSERT INTO source_tools (source, origin, body, sum) VALUES (?1, ?2, ?3, ?4)
+        ON CONFLICT (source, origin) DO UPDATE SET body = excluded.body, sum = excluded.sum",
+    forget_source_tool: "DELETE FROM source_tools WHERE source = ?1 AND origin = ?2",
     set_rulebook: "INSERT INTO rulebook (no, digest) VALUES (1, ?1) ON CONFLICT (no) DO UPDATE SET digest = excluded.digest",
     insert_audit: "INSERT INTO audit (seq, entry, prev, hash) VALUES (?1, ?2, ?3, ?4)",
 }
@@ -229,6 +236,9 @@ impl Statements<'_> {
         }
         for login in &staged.logins {
             self.write_login(login)?;
+        }
+        for source in &staged.sources {
+            self.write_source(source)?;
         }
         if let Some(rulebook) = &staged.rulebook {
             self.set_rulebook.execute([rulebook])?;
@@ -457,6 +467,25 @@ impl Statements<'_> {
                 if let Some(at) = disabled_at {
                     self.end_logins_of.execute(params![id, at])?;
                 }
+            }
+        }
+        Ok(())
+    }
+
+    fn write_source(&mut self, source: &StagedSource) -> Result<(), Fault> {
+        match source {
+            StagedSource::Put { name, body } => {
+                self.put_source.execute(params![name, body.text, body.sum])?;
+            }
+            StagedSource::Remove { name } => {
+                self.remove_source.execute([name])?;
+                self.forget_source_tools.execute([name])?;
+            }
+            StagedSource::Accept { source, origin, body } => {
+                self.accept_source_tool.execute(params![source, origin, body.text, body.sum])?;
+            }
+            StagedSource::Forget { source, origin } => {
+                self.forget_source_tool.execute([source, origin])?;
             }
         }
         Ok(())

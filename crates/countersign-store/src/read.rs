@@ -18,7 +18,8 @@ use countersign_core::ids::{ElicitationId, ExecutionId, GrantId, LoginId};
 use countersign_core::time::Timestamp;
 use countersign_kernel::ports::{
     ByteBudget, DamagedRow, ElicitationFilter, ElicitationRow, ExecutionFilter, ExecutionRow, JournalPart,
-    Listing, LoginRow, SessionRow, SessionSummary, Standing, StoreError, TokenRow, UserRow,
+    Listing, LoginRow, SessionRow, SessionSummary, SourceRow, SourceToolRow, Standing, StoreError, TokenRow,
+    UserRow,
 };
 use countersign_sdk::{PrincipalId, SessionId};
 use rusqlite::{Connection, OpenFlags, Params, Row, params};
@@ -402,6 +403,17 @@ pub(crate) fn tokens(db: &Connection) -> Result<Vec<TokenRow>, Fault> {
 /// All users, oldest first.
 pub(crate) fn users(db: &Connection) -> Result<Vec<UserRow>, Fault> {
     all(db, "SELECT body, sum, disabled_at, may_decide FROM users ORDER BY created_at, no", [], rows::user)
+}
+
+/// All sources, by name.
+pub(crate) fn sources(db: &Connection) -> Result<Vec<SourceRow>, Fault> {
+    all(db, "SELECT body, sum FROM sources ORDER BY name", [], |row| rows::body(row, 0, 0, "a source"))
+}
+
+/// The accepted definitions of a source's tools, by origin.
+pub(crate) fn source_tools(db: &Connection, source: &str) -> Result<Vec<SourceToolRow>, Fault> {
+    let sql = "SELECT body, sum FROM source_tools WHERE source = ?1 ORDER BY origin";
+    all(db, sql, [source], |row| rows::body(row, 0, 0, "an accepted tool"))
 }
 
 /// One login.

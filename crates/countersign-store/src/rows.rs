@@ -203,7 +203,12 @@ pub(crate) fn status_letter(status: Status) -> &'static str {
 }
 
 /// A value from its text and checksum in two neighbouring columns.
-fn body<T: DeserializeOwned>(row: &Row<'_>, column: usize, place: i64, what: &str) -> Result<T, Fault> {
+pub(crate) fn body<T: DeserializeOwned>(
+    row: &Row<'_>,
+    column: usize,
+    place: i64,
+    what: &str,
+) -> Result<T, Fault> {
     let text = text(row, column)?;
     holds(row.get::<_, i64>(column + 1)? == checksum(text.as_bytes(), place), what)?;
     serde_json::from_str(text).map_err(|e| Fault::unreadable(format!("{what}: {e}")))

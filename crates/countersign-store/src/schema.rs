@@ -18,6 +18,7 @@ pub(crate) const MIGRATIONS: &[&str] = &[
     RULEBOOK,
     SESSIONS_OF_PRINCIPAL,
     GRANTS_BY_EXPIRY,
+    SOURCES,
 ];
 
 /// Why a database could not be brought to this version.
@@ -222,6 +223,25 @@ INSERT INTO sessions_of_principal SELECT principal, count(*) FROM sessions GROUP
 const GRANTS_BY_EXPIRY: &str = "
 CREATE INDEX grants_by_expiry ON grants (expires_at)
     WHERE expires_at IS NOT NULL AND (uses_left IS NULL OR uses_left > 0);
+";
+
+/// Sources, and the definitions of their tools that were accepted.
+const SOURCES: &str = "
+CREATE TABLE sources (
+    no INTEGER PRIMARY KEY,
+    name TEXT NOT NULL UNIQUE,
+    body TEXT NOT NULL,
+    sum INTEGER NOT NULL
+) STRICT;
+
+CREATE TABLE source_tools (
+    no INTEGER PRIMARY KEY,
+    source TEXT NOT NULL,
+    origin TEXT NOT NULL,
+    body TEXT NOT NULL,
+    sum INTEGER NOT NULL,
+    UNIQUE (source, origin)
+) STRICT;
 ";
 
 /// Brings a database to the version of this build.

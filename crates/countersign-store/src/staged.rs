@@ -5,8 +5,8 @@
 use countersign_core::audit::AuditEntry;
 use countersign_core::ids::{GrantId, UserId};
 use countersign_kernel::ports::{
-    ElicitationRow, ExecutionRow, GrantWrite, JournalWrite, LoginWrite, Requirement, SessionRow, StoreError,
-    TokenRow, TokenWrite, UserMay, UserRow, UserWrite, Write,
+    ElicitationRow, ExecutionRow, GrantWrite, JournalWrite, LoginWrite, Requirement, SessionRow, SourceWrite,
+    StoreError, TokenRow, TokenWrite, UserMay, UserRow, UserWrite, Write,
 };
 use countersign_sdk::{Principal, PrincipalId, Role, SessionId};
 
@@ -28,6 +28,7 @@ pub(crate) struct Staged {
     pub(crate) users: Vec<StagedUser>,
     pub(crate) tokens: Vec<StagedToken>,
     pub(crate) logins: Vec<StagedLogin>,
+    pub(crate) sources: Vec<StagedSource>,
     pub(crate) rulebook: Option<[u8; 32]>,
     pub(crate) audit: Vec<AuditEntry>,
 }
@@ -119,10 +120,33 @@ pub(crate) enum StagedLogin {
     End { id: Blob, at: i64 },
 }
 
+/// A [`SourceWrite`].
+#[derive(Debug)]
+pub(crate) enum StagedSource {
+    Put { name: String, body: Body },
+    Remove { name: String },
+    Accept { source: String, origin: String, body: Body },
+    Forget { source: String, origin: String },
+}
+
+impl StagedSource {
+    fn of(write: SourceWrite) -> Result<Self, StoreError> {
+        Ok(match write {
+            SourceWrite::Put(row) => Self::Put { body: Body::of(&row, 0)?, name: row.name },
+            SourceWrite::Remove { name } => Self::Remove { name },
+            SourceWrite::Accept(row) => {
+                Self::Accept { body: Body::of(&row, 0)?, source: row.source, origin: row.origin }
+            }
+            SourceWrite::Forget { source, origin } => Self::Forget { source, origin },
+        })
+    }
+}
+
 impl Staged {
     /// Makes a change ready.
     pub(crate) fn of(write: Write) -> Result<Self, StoreError> {
-        let Write { require, journal, grants, session, users, tokens, logins, rulebook, audit } = write;
+        let Write { require, journal, grants, session, users, tokens, logins, sources, rulebook, audit } =
+            write;
         let mut staged = Self {
             live_tokens: Vec::new(),
             users_who_may: Vec::new(),
@@ -136,6 +160,7 @@ impl Staged {
             users: users.into_iter().map(StagedUser::of).collect::<Result<_, _>>()?,
             tokens: tokens.into_iter().map(StagedToken::of).collect::<Result<_, _>>()?,
             logins: logins.into_iter().map(StagedLogin::of).collect(),
+            sources: sources.into_iter().map(StagedSource::of).collect::<Result<_, _>>()?,
             rulebook: rulebook.map(|digest| *digest.as_bytes()),
             audit,
         };

@@ -14,7 +14,8 @@ use countersign_core::ids::{ElicitationId, ExecutionId, GrantId, LoginId};
 use countersign_core::time::Timestamp;
 use countersign_kernel::ports::{
     Committed, ElicitationFilter, ElicitationRow, ExecutionFilter, ExecutionRow, JournalPart, Listing,
-    LoginRow, Page, SessionRow, SessionSummary, Standing, Store, StoreError, TokenRow, UserRow, Write,
+    LoginRow, Page, SessionRow, SessionSummary, SourceRow, SourceToolRow, Standing, Store, StoreError,
+    TokenRow, UserRow, Write,
 };
 use countersign_sdk::{PrincipalId, SessionId};
 
@@ -187,6 +188,15 @@ impl Store for SqliteStore {
 
     async fn users(&self) -> Result<Vec<UserRow>, StoreError> {
         self.readers.list(read::users).await
+    }
+
+    async fn sources(&self) -> Result<Vec<SourceRow>, StoreError> {
+        self.readers.list(read::sources).await
+    }
+
+    async fn source_tools(&self, source: &str) -> Result<Vec<SourceToolRow>, StoreError> {
+        let source = source.to_owned();
+        self.readers.list(move |db| read::source_tools(db, &source)).await
     }
 
     async fn login(&self, id: LoginId) -> Result<Option<LoginRow>, StoreError> {

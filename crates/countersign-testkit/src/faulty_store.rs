@@ -18,7 +18,8 @@ use countersign_core::ids::{ElicitationId, ExecutionId, GrantId, LoginId};
 use countersign_core::time::Timestamp;
 use countersign_kernel::ports::{
     Committed, ElicitationFilter, ElicitationRow, ExecutionFilter, ExecutionRow, JournalPart, Listing,
-    LoginRow, Page, SessionRow, SessionSummary, Standing, Store, StoreError, TokenRow, UserRow, Write,
+    LoginRow, Page, SessionRow, SessionSummary, SourceRow, SourceToolRow, Standing, Store, StoreError,
+    TokenRow, UserRow, Write,
 };
 use countersign_sdk::{PrincipalId, SessionId};
 use tokio::sync::watch;
@@ -354,6 +355,14 @@ impl<S: Store + ?Sized> Store for FaultyStore<S> {
 
     async fn users(&self) -> Result<Vec<UserRow>, StoreError> {
         self.alive()?.users().await
+    }
+
+    async fn sources(&self) -> Result<Vec<SourceRow>, StoreError> {
+        self.alive()?.sources().await
+    }
+
+    async fn source_tools(&self, source: &str) -> Result<Vec<SourceToolRow>, StoreError> {
+        self.alive()?.source_tools(source).await
     }
 
     async fn login(&self, id: LoginId) -> Result<Option<LoginRow>, StoreError> {

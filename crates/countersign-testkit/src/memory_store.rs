@@ -2,7 +2,7 @@
 //!
 //! A clone is a handle to the same "disk": a test drops its gateway, makes another one with a clone, and has restarted it.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
@@ -16,7 +16,8 @@ use countersign_core::time::Timestamp;
 use countersign_kernel::ports::{
     ByteBudget, Committed, ElicitationFilter, ElicitationRow, ExecutionFilter, ExecutionRow, GrantWrite,
     JournalPart, JournalWrite, Listing, LoginRow, LoginWrite, Page, Requirement, SessionRow, SessionSummary,
-    Standing, Store, StoreError, TokenRow, TokenWrite, UserMay, UserRow, UserWrite, Write,
+    SourceRow, SourceToolRow, SourceWrite, Standing, Store, StoreError, TokenRow, TokenWrite, UserMay,
+    UserRow, UserWrite, Write,
 };
 use countersign_sdk::{PrincipalId, Role, SessionId};
 
@@ -71,6 +72,8 @@ struct State {
     users: Vec<UserRow>,
     tokens: Vec<TokenRow>,
     logins: Vec<LoginRow>,
+    sources: BTreeMap<String, SourceRow>,
+    source_tools: BTreeMap<(String, String), SourceToolRow>,
     audit: Vec<AuditRecord>,
     rulebook: Option<Digest>,
 }
@@ -256,6 +259,15 @@ impl Store for MemoryStore {
         Ok(users)
     }
 
+    async fn sources(&self) -> Result<Vec<SourceRow>, StoreError> {
+        Ok(self.state().sources.values().cloned().collect())
+    }
+
+    async fn source_tools(&self, source: &str) -> Result<Vec<SourceToolRow>, StoreError> {
+        let state = self.state();
+        Ok(state.source_tools.values().filter(|tool| tool.source == source).cloned().collect())
+    }
+
     async fn login(&self, id: LoginId) -> Result<Option<LoginRow>, StoreError> {
         Ok(self.state().logins.iter().find(|login| login.id == id).cloned())
     }
@@ -298,6 +310,9 @@ impl State {
         self.tokens = tokens.unwrap_or_else(|| std::mem::take(&mut self.tokens));
         for login in write.logins {
             self.write_login(login);
+        }
+        for source in write.sources {
+            self.write_source(source);
         }
         if let Some(session) = write.session {
             self.sessions.entry(session.id.clone()).or_insert(session);
@@ -377,6 +392,20 @@ impl State {
             }
         }
         Ok(users)
+    }
+
+    fn write_source(&mut self, write: SourceWrite) {
+        match write {
+            SourceWrite::Put(row) => drop(self.sources.insert(row.name.clone(), row)),
+            SourceWrite::Remove { name } => {
+                self.sources.remove(&name);
+                self.source_tools.retain(|(source, _), _| *source != name);
+            }
+            SourceWrite::Accept(row) => {
+                drop(self.source_tools.insert((row.source.clone(), row.origin.clone()), row));
+            }
+            SourceWrite::Forget { source, origin } => drop(self.source_tools.remove(&(source, origin))),
+        }
     }
 
     fn write_login(&mut self, write: LoginWrite) {

@@ -7,6 +7,7 @@ mod clock;
 mod credentials;
 mod entropy;
 mod scripts;
+mod source_rows;
 mod store;
 mod store_error;
 
@@ -16,6 +17,7 @@ pub use entropy::{Entropy, SystemEntropy};
 pub use scripts::{
     Completion, Program, Request, ScriptEnd, ScriptFault, ScriptHost, Stripped, Turn, Vm, Wanted,
 };
+pub use source_rows::{SourceRow, SourceToolRow, SourceWrite};
 pub use store::{
     ByteBudget, Committed, DamagedRow, ElicitationFilter, ElicitationRow, ExecutionFilter, ExecutionRow,
     GrantWrite, JournalPart, JournalWrite, Listing, LoginRow, LoginWrite, MAX_LISTING_BYTES, Page,

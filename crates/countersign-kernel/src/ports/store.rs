@@ -14,6 +14,7 @@ use countersign_core::time::Timestamp;
 use countersign_sdk::{Principal, PrincipalId, Role, SessionId, ToolPath};
 use serde::{Deserialize, Serialize};
 
+use super::source_rows::{SourceRow, SourceToolRow, SourceWrite};
 use super::store_error::StoreError;
 
 /// Where executions live.
@@ -100,6 +101,12 @@ pub trait Store: Send + Sync + 'static {
     /// One login to the console, ended or not.
     async fn login(&self, id: LoginId) -> Result<Option<LoginRow>, StoreError>;
 
+    /// All sources that were added, by name.
+    async fn sources(&self) -> Result<Vec<SourceRow>, StoreError>;
+
+    /// The accepted definitions of a source's tools, by origin.
+    async fn source_tools(&self, source: &str) -> Result<Vec<SourceToolRow>, StoreError>;
+
     /// Audit records after a number, in order: at most `limit`, and no more than [`ByteBudget`] allows. Only where there are none, there
     /// are no more.
     async fn audit(&self, after: u64, limit: usize) -> Result<Vec<AuditRecord>, StoreError>;
@@ -126,6 +133,8 @@ pub struct Write {
     pub tokens: Vec<TokenWrite>,
     /// Changes to logins.
     pub logins: Vec<LoginWrite>,
+    /// Changes to sources, in this order.
+    pub sources: Vec<SourceWrite>,
     /// Everything open has been judged by these rules and tools.
     pub rulebook: Option<Digest>,
     /// What the audit says of it. Records are numbered and chained in this order.

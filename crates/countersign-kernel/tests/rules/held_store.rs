@@ -9,7 +9,8 @@ use countersign_core::ids::{ElicitationId, ExecutionId, GrantId, LoginId};
 use countersign_core::time::Timestamp;
 use countersign_kernel::ports::{
     Committed, ElicitationFilter, ElicitationRow, ExecutionFilter, ExecutionRow, JournalPart, Listing,
-    LoginRow, Page, SessionRow, SessionSummary, Standing, Store, StoreError, TokenRow, UserRow, Write,
+    LoginRow, Page, SessionRow, SessionSummary, SourceRow, SourceToolRow, Standing, Store, StoreError,
+    TokenRow, UserRow, Write,
 };
 use countersign_sdk::{PrincipalId, SessionId};
 use countersign_testkit::memory_store::MemoryStore;
@@ -169,6 +170,14 @@ impl Store for HeldStore {
 
     async fn users(&self) -> Result<Vec<UserRow>, StoreError> {
         self.inner.users().await
+    }
+
+    async fn sources(&self) -> Result<Vec<SourceRow>, StoreError> {
+        self.inner.sources().await
+    }
+
+    async fn source_tools(&self, source: &str) -> Result<Vec<SourceToolRow>, StoreError> {
+        self.inner.source_tools(source).await
     }
 
     async fn login(&self, id: LoginId) -> Result<Option<LoginRow>, StoreError> {

@@ -20,6 +20,7 @@ pub mod identities;
 pub mod journals;
 pub mod lists;
 pub mod requirements;
+pub mod sources;
 pub mod standing;
 pub mod subject;
 pub mod users;
@@ -111,6 +112,8 @@ macro_rules! store_promises {
             identities::a_foreign_cursor_finds_no_sessions,
             identities::a_token_is_found_by_its_hash_revoked_or_not,
             identities::tokens_are_listed_oldest_first,
+            sources::a_source_is_listed_as_it_was_put_last_until_it_is_removed,
+            sources::accepting_a_definition_replaces_the_one_before_it,
             users::a_user_is_listed_as_they_were_added_and_changed,
             users::no_two_users_have_the_same_name,
             users::a_change_needs_its_user_to_be_active,

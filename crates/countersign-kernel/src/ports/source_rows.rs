@@ -1,0 +1,61 @@
+//! Sources as they are stored: how each is reached, and which definitions of its tools a person accepted.
+//!
+//! Configuration and definitions are JSON here: what they mean is the business of whoever serves sources
+//! ([`super::Sources`]).
+
+use countersign_core::time::Timestamp;
+use countersign_sdk::PrincipalId;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// A source that was added by a command, the console or a client.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct SourceRow {
+    /// Its name; the first part of its tools' paths.
+    pub name: String,
+    /// How it is reached and what is taken of it. Never a secret: credentials are named, not kept here.
+    pub config: Value,
+    /// When it was added or last changed.
+    pub changed_at: Timestamp,
+    /// By whom.
+    pub changed_by: PrincipalId,
+}
+
+/// A tool's definition that a person accepted.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct SourceToolRow {
+    /// Whose tool it is.
+    pub source: String,
+    /// What it is at the source. A source has one accepted definition for each.
+    pub origin: String,
+    /// The definition, whole, as it was shown.
+    pub definition: Value,
+    /// When it was accepted.
+    pub accepted_at: Timestamp,
+    /// By whom; nobody where the operator's configuration says that changes of this source are trusted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub accepted_by: Option<PrincipalId>,
+}
+
+/// A change to sources.
+#[derive(Debug, Clone, PartialEq)]
+pub enum SourceWrite {
+    /// Add a source, or give it another configuration.
+    Put(SourceRow),
+    /// Remove a source. What was accepted of it goes with it. Removing what is not there changes nothing.
+    Remove {
+        /// The source.
+        name: String,
+    },
+    /// Accept a definition, in place of the one that was accepted for the same origin.
+    Accept(SourceToolRow),
+    /// Forget what was accepted for an origin. Forgetting what is not there changes nothing.
+    Forget {
+        /// The source.
+        source: String,
+        /// The origin.
+        origin: String,
+    },
+}
