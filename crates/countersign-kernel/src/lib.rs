@@ -43,6 +43,7 @@ mod search;
 mod sessions;
 mod settings;
 mod settle;
+mod sources;
 mod storage_allowance;
 mod tokens;
 mod users;

@@ -8,6 +8,7 @@ mod credentials;
 mod entropy;
 mod scripts;
 mod source_rows;
+mod sources;
 mod store;
 mod store_error;
 
@@ -18,6 +19,11 @@ pub use scripts::{
     Completion, Program, Request, ScriptEnd, ScriptFault, ScriptHost, Stripped, Turn, Vm, Wanted,
 };
 pub use source_rows::{SourceRow, SourceToolRow, SourceWrite};
+pub use sources::{
+    Acceptance, CallFigures, CredentialConfig, CredentialPlace, FieldChange, McpProtocol, SecretPlace,
+    SourceConfig, SourceDetail, SourceHealth, SourceKind, SourceOrigin, SourceSummary, SourceTool, Sources,
+    SourcesError, ToolSettings, ToolStanding, UnmappedOperation,
+};
 pub use store::{
     ByteBudget, Committed, DamagedRow, ElicitationFilter, ElicitationRow, ExecutionFilter, ExecutionRow,
     GrantWrite, JournalPart, JournalWrite, Listing, LoginRow, LoginWrite, MAX_LISTING_BYTES, Page,

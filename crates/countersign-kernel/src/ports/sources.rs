@@ -1,0 +1,387 @@
+//! Sources: tools that live elsewhere, as fronts and commands manage them.
+//!
+//! Promise of every implementation: nothing that a source offers is callable before a person accepted its definition, or the
+//! operator's configuration says that this source's changes are trusted. What was accepted and then changed, or is gone, is
+//! not callable.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use async_trait::async_trait;
+use countersign_sdk::EffectClass;
+use serde::{Deserialize, Serialize};
+
+use crate::accept::Caller;
+
+/// Where sources are managed.
+#[async_trait]
+pub trait Sources: Send + Sync + 'static {
+    /// All sources, by name.
+    async fn list(&self) -> Vec<SourceSummary>;
+
+    /// One source with its tools.
+    async fn show(&self, name: &str) -> Result<SourceDetail, SourcesError>;
+
+    /// What a source would bring. Nothing is kept.
+    async fn preview(&self, config: SourceConfig) -> Result<SourceDetail, SourcesError>;
+
+    /// Adds a source, or gives one another configuration, and reads what it offers. Its new tools wait to be accepted.
+    async fn put(&self, by: &Caller, config: SourceConfig) -> Result<SourceDetail, SourcesError>;
+
+    /// Reads anew what a source offers.
+    async fn refresh(&self, name: &str) -> Result<SourceDetail, SourcesError>;
+
+    /// Accepts definitions as they are offered now: those that changed, those that are new, and that others are gone.
+    async fn accept(&self, by: &Caller, name: &str, what: Acceptance) -> Result<SourceDetail, SourcesError>;
+
+    /// Removes a source and its tools.
+    async fn remove(&self, by: &Caller, name: &str) -> Result<(), SourcesError>;
+}
+
+/// How a source is reached and what is taken of it. It names credentials and never holds one.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct SourceConfig {
+    /// Its name: one segment of a path, the first of its tools' paths.
+    pub name: String,
+    /// What it is and where.
+    #[serde(flatten)]
+    pub kind: SourceKind,
+    /// What its requests carry. A child process gets them as variables.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub credentials: Vec<CredentialConfig>,
+    /// Whether its address may be loopback or private. Never link-local or a metadata service.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub allow_private: bool,
+    /// Whether new and changed tools are taken without being shown to anybody.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub trust_changes: bool,
+    /// Which of its tools are taken, and what the operator says of their effects.
+    #[serde(default)]
+    pub tools: ToolSettings,
+}
+
+/// What a source is and where.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "lowercase", rename_all_fields = "camelCase")]
+pub enum SourceKind {
+    /// An MCP server.
+    Mcp {
+        /// Where it listens, for one behind a URL.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        url: Option<String>,
+        /// The program and its arguments, for one that is started.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        command: Vec<String>,
+        /// The folder it is started in.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        folder: Option<PathBuf>,
+        /// `auto`, `legacy` or `modern`.
+        #[serde(default)]
+        protocol: McpProtocol,
+        /// Whether what it says of its tools' effects counts.
+        #[serde(default, skip_serializing_if = "is_false")]
+        trust_annotations: bool,
+    },
+    /// A service that an OpenAPI document describes.
+    OpenApi {
+        /// A file or a URL.
+        document: String,
+        /// The base URL, where it is not the document's own.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        server: Option<String>,
+        /// Values of the variables in its URL.
+        #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+        variables: BTreeMap<String, String>,
+        /// Further hosts that some of its operations name.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        hosts: Vec<String>,
+    },
+    /// A GraphQL endpoint.
+    GraphQl {
+        /// Where it listens.
+        url: String,
+        /// A file with its schema, where it answers no introspection.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        schema: Option<String>,
+    },
+}
+
+/// Which era of MCP is spoken.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum McpProtocol {
+    /// The newer one, if the server speaks it.
+    #[default]
+    Auto,
+    /// Up to 2025-11-25.
+    Legacy,
+    /// From 2026-07-28.
+    Modern,
+}
+
+/// A credential by the place it is read from, and where it goes.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct CredentialConfig {
+    /// Where it goes.
+    #[serde(flatten)]
+    pub goes: CredentialPlace,
+    /// Where it is read from.
+    #[serde(flatten)]
+    pub from: SecretPlace,
+}
+
+/// Where a credential goes.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "as", rename_all = "lowercase")]
+pub enum CredentialPlace {
+    /// `Authorization: Bearer …`.
+    Bearer,
+    /// `Authorization: Basic …` with this user.
+    Basic {
+        /// The user's name at the source.
+        user: String,
+    },
+    /// A header of this name.
+    Header {
+        /// Its name.
+        name: String,
+    },
+    /// A query parameter of this name.
+    Query {
+        /// Its name.
+        name: String,
+    },
+    /// A variable of a child process.
+    Variable {
+        /// Its name.
+        name: String,
+    },
+}
+
+/// Where a secret is read from.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum SecretPlace {
+    /// A variable of the gateway's environment.
+    Env(String),
+    /// A file that only its owner can read.
+    File(PathBuf),
+}
+
+/// Which tools are taken, and what the operator says of their effects. Patterns are those of rules, below the source's name:
+/// `issues.*`, `**`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default, deny_unknown_fields)]
+pub struct ToolSettings {
+    /// Only these; all where there are none.
+    pub include: Vec<String>,
+    /// Not these.
+    pub exclude: Vec<String>,
+    /// These only read.
+    pub read_only: Vec<String>,
+    /// These write and destroy nothing.
+    pub writes: Vec<String>,
+    /// These destroy, whatever else is said of them.
+    pub destructive: Vec<String>,
+    /// Names of the operator's choice, by what the tool is at the source.
+    pub names: BTreeMap<String, String>,
+}
+
+/// One source, in short.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct SourceSummary {
+    /// Its name.
+    pub name: String,
+    /// `mcp`, `openapi` or `graphql`.
+    pub kind: &'static str,
+    /// The URL, document or command.
+    pub target: String,
+    /// Who put it there.
+    pub origin: SourceOrigin,
+    /// How it is.
+    pub health: SourceHealth,
+    /// Why it is not ready, in words.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub problem: Option<String>,
+    /// How many tools can be called.
+    pub callable: usize,
+    /// How many new ones wait to be accepted.
+    pub new: usize,
+    /// How many changed and wait to be accepted.
+    pub changed: usize,
+    /// How many were accepted and are gone.
+    pub missing: usize,
+    /// How many operations cannot be tools.
+    pub unmapped: usize,
+    /// Its calls since the gateway started.
+    pub calls: CallFigures,
+}
+
+/// The calls of a source since the gateway started.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct CallFigures {
+    /// How many there were.
+    pub calls: u64,
+    /// How many of them failed.
+    pub errors: u64,
+    /// How long they took on average, in milliseconds.
+    pub mean_ms: u64,
+}
+
+/// Who put a source there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum SourceOrigin {
+    /// The configuration file.
+    File,
+    /// A person, with a command, the console or a client.
+    Added,
+}
+
+/// How a source is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum SourceHealth {
+    /// It is being read.
+    Loading,
+    /// It was read.
+    Ready,
+    /// It could not be read, or does not answer.
+    Failing,
+}
+
+/// One source with its tools.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct SourceDetail {
+    /// The source in short.
+    #[serde(flatten)]
+    pub summary: SourceSummary,
+    /// What it offers, as one digest: accepting names it, so that nobody accepts what they were not shown.
+    pub digest: String,
+    /// Every tool, by name.
+    pub tools: Vec<SourceTool>,
+    /// Operations that have no tool, and why.
+    pub unmapped: Vec<UnmappedOperation>,
+    /// What else is odd about it.
+    pub warnings: Vec<String>,
+}
+
+/// A tool of a source, offered or accepted.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct SourceTool {
+    /// Its path.
+    pub path: String,
+    /// What it is at the source.
+    pub origin: String,
+    /// What it does to the world, after the operator's settings.
+    pub effect: EffectClass,
+    /// The source's own words.
+    pub description: String,
+    /// Whether it can be called.
+    pub standing: ToolStanding,
+    /// What changed since it was accepted.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub changes: Vec<FieldChange>,
+}
+
+/// Whether a tool of a source can be called.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ToolStanding {
+    /// Its definition was accepted: it can be called.
+    Accepted,
+    /// It was never accepted.
+    New,
+    /// Its definition is another than the one that was accepted.
+    Changed,
+    /// It was accepted, and the source no longer offers it.
+    Missing,
+    /// The operator's settings leave it out.
+    Excluded,
+}
+
+/// A part of a definition that changed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct FieldChange {
+    /// Which part: `description`, `inputSchema`, …
+    pub field: &'static str,
+    /// As it was accepted, as JSON.
+    pub accepted: String,
+    /// As it is offered, as JSON.
+    pub offered: String,
+}
+
+/// An operation without a tool.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct UnmappedOperation {
+    /// What it is at the source.
+    pub origin: String,
+    /// Why it cannot be called.
+    pub reason: String,
+}
+
+/// What is accepted.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Acceptance {
+    /// Paths; everything that waits where none is named.
+    pub paths: Vec<String>,
+    /// What was shown, by [`SourceDetail::digest`]. Something else by now is refused.
+    pub digest: Option<String>,
+}
+
+/// Why a source was not changed, read or found.
+#[derive(Debug, thiserror::Error)]
+pub enum SourcesError {
+    /// No source of this name.
+    #[error("there is no source {0:?}")]
+    NotFound(String),
+    /// The configuration cannot be used.
+    #[error("{0}")]
+    BadConfig(String),
+    /// It is in the configuration file, which only the operator changes.
+    #[error("{0:?} is in the configuration file; change it there")]
+    InFile(String),
+    /// It could not be read.
+    #[error("{0}")]
+    Unreachable(String),
+    /// It offers something else than what was shown.
+    #[error("the source offers something else by now; look at it again")]
+    NotWhatWasShown,
+    /// It has no such tool that waits to be accepted.
+    #[error("{0:?} does not wait to be accepted")]
+    NothingToAccept(String),
+    /// Its tools cannot be in the catalog.
+    #[error("{0}")]
+    Catalog(String),
+    /// Something inside failed.
+    #[error("{0}")]
+    Gateway(#[from] crate::error::GatewayError),
+}
+
+impl SourcesError {
+    /// The stable code.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::NotFound(_) => "source_not_found",
+            Self::BadConfig(_) => "invalid_source",
+            Self::InFile(_) => "source_in_file",
+            Self::Unreachable(_) => "source_unreachable",
+            Self::NotWhatWasShown => "not_what_was_shown",
+            Self::NothingToAccept(_) => "nothing_to_accept",
+            Self::Catalog(_) => "source_conflict",
+            Self::Gateway(error) => error.code(),
+        }
+    }
+}
+
+fn is_false(value: &bool) -> bool {
+    !value
+}
