@@ -9,5 +9,8 @@
 //! trusts it.
 
 mod offer;
+pub mod openapi;
+mod request;
 
 pub use offer::{Offer, OfferedTool, Unmapped};
+pub use request::{HttpRequest, MAX_ERROR_BODY_BYTES, RequestError, UpstreamError};

@@ -1,0 +1,11 @@
+//! OpenAPI documents as tools: published documents whole, and small ones for each rule.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test that meets the unexpected stops there"
+)]
+
+mod npm;
+mod published;
