@@ -12,6 +12,8 @@ use super::schema::is_binary;
 use super::style::{Explode, Reserved, Style, Writing};
 use super::{Dialect, Document};
 
+const JSON: &str = "application/json";
+
 /// A body as the document has it.
 #[derive(Debug)]
 pub(super) struct DeclaredBody<'d> {
@@ -41,6 +43,7 @@ fn openapi3<'d>(document: &'d Document, operation: &'d Value) -> Result<Option<D
     let Some(content) = declared.get("content").and_then(Value::as_object) else { return Ok(None) };
     let Some(media) = media::preferred(content.keys().map(String::as_str)) else { return Ok(None) };
     let described = &content[media];
+    let media = named(document, media, described.get("schema"));
     let fields = || fields(described.get("encoding"));
     let body = match media::kind(media) {
         MediaKind::Json => Body::Json { media: media.to_owned() },
@@ -55,6 +58,15 @@ fn openapi3<'d>(document: &'d Document, operation: &'d Value) -> Result<Option<D
         schema: described.get("schema").map(Cow::Borrowed),
         description: declared.get("description").and_then(Value::as_str),
     }))
+}
+
+/// `*/*` says nothing: what has a structure is sent as JSON.
+fn named<'m>(document: &Document, media: &'m str, schema: Option<&Value>) -> &'m str {
+    let schema = schema.and_then(|schema| document.resolve(schema).ok()).and_then(Value::as_object);
+    let is_text = schema.is_none_or(|keywords| {
+        is_binary(keywords) || keywords.get("type").and_then(Value::as_str) == Some("string")
+    });
+    if media == "*/*" && !is_text { JSON } else { media }
 }
 
 /// The `encoding` of a form's fields.
@@ -94,15 +106,15 @@ fn swagger2<'d>(
         return Some(swagger2_form(&declarations.form, &consumes));
     }
     let declared = declarations.body?;
-    let media = media::preferred(consumes.into_iter()).unwrap_or("application/json");
     let schema = declared.get("schema");
-    // Netlify's uploads: a string of bytes under a type that says so.
+    let media = media::preferred(consumes.into_iter()).unwrap_or(JSON);
+    let media = named(document, media, schema);
     let body = match media::kind(media) {
         MediaKind::Text => Body::Text { media: media.to_owned() },
         MediaKind::Binary => Body::File { media: media.to_owned() },
         // A body that is declared whole is JSON, whatever forms the document takes elsewhere.
         MediaKind::Json => Body::Json { media: media.to_owned() },
-        MediaKind::Form | MediaKind::Multipart => Body::Json { media: "application/json".to_owned() },
+        MediaKind::Form | MediaKind::Multipart => Body::Json { media: JSON.to_owned() },
     };
     Some(DeclaredBody {
         body,

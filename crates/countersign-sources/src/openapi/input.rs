@@ -231,7 +231,15 @@ fn output(
             let wrapped = json!({ "type": "object", "properties": properties, "required": [ITEMS] });
             wrapped.as_object().cloned().unwrap_or_default()
         }
-        (AnswerShape::Plain, Value::Object(keywords)) => keywords,
+        (AnswerShape::Plain, Value::Object(mut keywords)) => {
+            // MCP clients look for the type at the top, also where a reference says it.
+            let is_object =
+                document.resolve(schema).is_ok_and(|target| target.get("type") == Some(&json!("object")));
+            if is_object && keywords.contains_key("$ref") {
+                keywords.insert("type".into(), "object".into());
+            }
+            keywords
+        }
         (AnswerShape::Plain, _) => Map::new(),
     };
     converter.finish(top)

@@ -180,7 +180,9 @@ impl<'d> Converter<'d> {
                 _ => None,
             };
             if let Some(kept) = kept {
-                self.charge(key.len() + 4 + scalar_bytes(&kept))?;
+                // A description is charged where it is shortened.
+                let bytes = if key == "description" { 0 } else { key.len() + 4 + scalar_bytes(&kept) };
+                self.charge(bytes)?;
                 made.insert(key.clone(), kept);
             }
         }

@@ -7,5 +7,13 @@
     reason = "a test that meets the unexpected stops there"
 )]
 
+mod answers;
+mod bodies;
+mod generated;
 mod npm;
 mod published;
+mod requests;
+mod rules;
+mod safety;
+mod small;
+mod styles;
