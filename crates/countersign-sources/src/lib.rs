@@ -8,9 +8,12 @@
 //! (server and binary). A source never lowers its own risk class: what it says of itself counts only where the operator
 //! trusts it.
 
+pub mod http;
 mod offer;
 pub mod openapi;
 mod request;
+mod secrets;
 
 pub use offer::{Offer, OfferedTool, Unmapped};
 pub use request::{HttpRequest, MAX_ERROR_BODY_BYTES, RequestError, UpstreamError};
+pub use secrets::{MASK, SHORTEST_SECRET_BYTES, Secrets};

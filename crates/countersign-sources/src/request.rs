@@ -12,7 +12,7 @@ pub const MAX_ERROR_BODY_BYTES: usize = 4 * 1024;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HttpRequest {
     /// `GET`, `POST`, …
-    pub method: &'static str,
+    pub method: String,
     /// Absolute; its scheme, host and leading path are the operator's, never an argument's.
     pub url: String,
     /// In the order they are sent. Names are unique and never `Host`, `Content-Length` or hop-by-hop.
