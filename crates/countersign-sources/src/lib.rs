@@ -9,6 +9,7 @@
 //! trusts it.
 
 pub mod http;
+pub mod mcp;
 mod offer;
 pub mod openapi;
 mod request;

@@ -73,7 +73,7 @@ pub(super) fn apply(
 }
 
 /// What must never be echoed: every secret, and the pair that basic authentication makes of one.
-pub(super) fn secrets(credentials: &[Credential]) -> Secrets {
+pub(crate) fn secrets(credentials: &[Credential]) -> Secrets {
     let all: Vec<SecretString> = credentials
         .iter()
         .flat_map(|credential| match credential {

@@ -19,6 +19,7 @@ mod retry;
 pub use address::{AddressKind, AddressPolicy, AddressRefused, PrivateAddresses};
 pub use breaker::{Breaker, FAILURES_TO_OPEN, FIRST_PAUSE, LONGEST_PAUSE, Open, Report};
 pub use client::{HttpClient, HttpLimits, HttpOptions, SetupError};
+pub(crate) use credentials::secrets as secrets_of;
 pub use credentials::{BadCredential, Credential};
 pub use exchange::{Answer, Exchange, Extent, Intent, Lost, NotSent};
 pub use retry::{LONGEST_WAIT, MAX_ATTEMPTS};

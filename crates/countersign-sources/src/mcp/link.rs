@@ -1,0 +1,210 @@
+//! What a transport and the connection above it share: which answers are wanted as they came, and whether the other end
+//! is still there.
+//!
+//! rmcp reads results into its own types. One malformed tool would then spoil a whole list, and fields it does not know
+//! would be lost. Our own requests are therefore custom requests, and [`Link::read`] hands their results through as JSON.
+
+use std::collections::HashSet;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+use rmcp::RoleClient;
+use rmcp::model::{
+    ClientRequest, CustomResult, ErrorData, GetExtensions, JsonRpcMessage, RequestId, ServerJsonRpcMessage,
+    ServerResult,
+};
+use rmcp::service::{RxJsonRpcMessage, TxJsonRpcMessage};
+use serde_json::Value;
+use tokio_util::sync::CancellationToken;
+
+use crate::http::Intent;
+
+/// The code of errors that we make ourselves where a server left a request without an answer.
+pub(super) const LOST_CODE: i32 = -32_099;
+
+/// The state of one connection.
+#[derive(Default)]
+pub(super) struct Link {
+    closed: CancellationToken,
+    reason: OnceLock<String>,
+    /// Requests whose results are handed through as JSON.
+    raw: Mutex<HashSet<RequestId>>,
+}
+
+/// What the transport must know about a request, and what it says back. Travels in the request's extensions, never on
+/// the wire.
+#[derive(Clone)]
+pub(super) struct Sending {
+    pub(super) intent: Intent,
+    pub(super) fate: Arc<Fate>,
+}
+
+/// Whether a request can have reached the server.
+#[derive(Default)]
+pub(super) struct Fate {
+    sent: AtomicBool,
+}
+
+/// Why a transport did not deliver a message.
+#[derive(Debug, Clone, thiserror::Error)]
+pub(super) enum DeliveryError {
+    /// The server cannot have acted on it.
+    #[error("{0}")]
+    NotSent(String),
+    /// It may have acted on it.
+    #[error("{0}")]
+    Lost(String),
+    /// It answered that it does not take it.
+    #[error("{message}")]
+    Refused { status: u16, message: String },
+}
+
+impl Fate {
+    pub(super) fn set_sent(&self) {
+        self.sent.store(true, Ordering::SeqCst);
+    }
+
+    /// The transport learned that nothing had left after all, or that the server refused to take it.
+    pub(super) fn set_not_sent(&self) {
+        self.sent.store(false, Ordering::SeqCst);
+    }
+
+    pub(super) fn is_sent(&self) -> bool {
+        self.sent.load(Ordering::SeqCst)
+    }
+}
+
+impl Sending {
+    pub(super) fn of(message: &TxJsonRpcMessage<RoleClient>) -> Option<Self> {
+        match message {
+            JsonRpcMessage::Request(request) => request.request.extensions().get::<Self>().cloned(),
+            _ => None,
+        }
+    }
+}
+
+impl Link {
+    /// Notes that the connection is of no more use. The first reason counts.
+    pub(super) fn close(&self, reason: impl Into<String>) {
+        let _ = self.reason.set(reason.into());
+        self.closed.cancel();
+    }
+
+    pub(super) fn is_closed(&self) -> bool {
+        self.closed.is_cancelled()
+    }
+
+    /// Waits until the connection is of no more use and says why.
+    pub(super) async fn closed(&self) -> String {
+        self.closed.cancelled().await;
+        self.reason.get().cloned().unwrap_or_default()
+    }
+
+    /// Looks at a message on its way out. Answers its id if it is a request.
+    pub(super) fn note(&self, message: &TxJsonRpcMessage<RoleClient>) -> Option<RequestId> {
+        let JsonRpcMessage::Request(request) = message else { return None };
+        if matches!(request.request, ClientRequest::CustomRequest(_)) {
+            self.raw().insert(request.id.clone());
+        }
+        Some(request.id.clone())
+    }
+
+    /// Reads a message on its way in. One that is no message of the protocol is dropped, unless it answers a request:
+    /// then it becomes an error, because nothing else will answer it.
+    pub(super) fn read(&self, value: Value) -> Option<RxJsonRpcMessage<RoleClient>> {
+        let answers = value.get("method").is_none().then(|| id_of(&value)).flatten();
+        if let Some(id) = &answers
+            && let Some(id) = self.take_raw(id)
+            && let Some(result) = value.get("result")
+        {
+            let result = ServerResult::CustomResult(CustomResult::new(result.clone()));
+            return Some(ServerJsonRpcMessage::response(result, id));
+        }
+        match serde_json::from_value(value) {
+            Ok(message) => Some(message),
+            Err(error) => {
+                tracing::debug!(%error, "the server sent something that is no MCP message");
+                answers.map(|id| lost(id, format!("the server's answer is no MCP message: {error}")))
+            }
+        }
+    }
+
+    fn take_raw(&self, id: &RequestId) -> Option<RequestId> {
+        let mut raw = self.raw();
+        if let Some(found) = raw.take(id) {
+            return Some(found);
+        }
+        // Some servers answer the request 7 with the id "7".
+        let RequestId::String(text) = id else { return None };
+        raw.take(&RequestId::Number(text.parse().ok()?))
+    }
+
+    fn raw(&self) -> std::sync::MutexGuard<'_, HashSet<RequestId>> {
+        self.raw.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// An answer of ours to a request that the server will not answer.
+pub(super) fn lost(id: RequestId, message: impl Into<String>) -> RxJsonRpcMessage<RoleClient> {
+    let error = ErrorData::new(rmcp::model::ErrorCode(LOST_CODE), message.into(), None);
+    ServerJsonRpcMessage::error(error, Some(id))
+}
+
+fn id_of(value: &Value) -> Option<RequestId> {
+    serde_json::from_value(value.get("id")?.clone()).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rmcp::model::{ClientJsonRpcMessage, CustomRequest};
+    use serde_json::json;
+
+    fn asked(id: i64) -> Link {
+        let link = Link::default();
+        let request = ClientRequest::CustomRequest(CustomRequest::new("tools/list", None));
+        link.note(&ClientJsonRpcMessage::request(request, RequestId::Number(id)));
+        link
+    }
+
+    fn result(message: Option<RxJsonRpcMessage<RoleClient>>) -> Value {
+        match message {
+            Some(JsonRpcMessage::Response(response)) => match response.result {
+                ServerResult::CustomResult(result) => result.0,
+                other => panic!("read into a type: {other:?}"),
+            },
+            other => panic!("no response: {other:?}"),
+        }
+    }
+
+    #[test]
+    fn the_result_of_our_own_request_comes_through_as_it_was_whatever_it_looks_like() {
+        for answer in
+            [json!({ "tools": [{ "name": 7 }], "x": 1 }), json!({}), json!([1]), json!({ "content": [] })]
+        {
+            let value = json!({ "jsonrpc": "2.0", "id": 3, "result": answer });
+            assert_eq!(result(asked(3).read(value)), answer);
+        }
+        let value = json!({ "jsonrpc": "2.0", "id": "3", "result": { "x": 1 } });
+        assert_eq!(result(asked(3).read(value)), json!({ "x": 1 }));
+    }
+
+    #[test]
+    fn a_second_answer_to_the_same_request_is_not_handed_through() {
+        let link = asked(3);
+        let value = json!({ "jsonrpc": "2.0", "id": 3, "result": { "x": 1 } });
+        assert_eq!(result(link.read(value.clone())), json!({ "x": 1 }));
+        assert!(link.raw().is_empty());
+        assert!(!matches!(link.read(value), Some(JsonRpcMessage::Error(_))));
+    }
+
+    #[test]
+    fn an_answer_that_is_no_message_becomes_an_error_and_other_noise_is_dropped() {
+        assert!(matches!(
+            asked(3).read(json!({ "jsonrpc": "2.0", "id": 3, "error": "not an object" })),
+            Some(JsonRpcMessage::Error(_))
+        ));
+        assert!(asked(3).read(json!("noise")).is_none());
+        assert!(asked(3).read(json!({ "hello": 1 })).is_none());
+    }
+}

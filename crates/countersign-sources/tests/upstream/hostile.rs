@@ -1,0 +1,1 @@
+//! A server that means harm, over stdio.

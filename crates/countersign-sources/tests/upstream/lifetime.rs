@@ -1,0 +1,1 @@
+//! Processes: how they are started, ended and started again.
