@@ -132,6 +132,8 @@ pub struct McpLimits {
     pub call_silence: Duration,
     /// How long a call may take in all, without the time people take to answer.
     pub call_total: Duration,
+    /// The pause before a server is started again; each further one is twice as long, up to a minute.
+    pub restart_pause: Duration,
     /// How long a call waits for a server that is being restarted.
     pub restart_wait: Duration,
     /// The largest single message.
@@ -151,6 +153,7 @@ impl Default for McpLimits {
             request: Duration::from_secs(60),
             call_silence: Duration::from_secs(120),
             call_total: Duration::from_secs(3600),
+            restart_pause: Duration::from_secs(1),
             restart_wait: Duration::from_secs(15),
             message_bytes: 8 << 20,
             tools: 5_000,

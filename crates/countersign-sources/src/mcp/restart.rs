@@ -3,8 +3,6 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-/// The first pause; each further one is twice as long.
-pub(super) const FIRST_PAUSE: Duration = Duration::from_secs(1);
 /// The longest pause.
 pub(super) const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 /// How often a process is started again within [`RESTART_WINDOW`].
@@ -16,6 +14,7 @@ pub const RESTART_WINDOW: Duration = Duration::from_secs(600);
 #[derive(Debug, Clone)]
 pub struct RestartPolicy {
     bound: RestartBound,
+    first_pause: Duration,
     recent: VecDeque<Duration>,
 }
 
@@ -39,8 +38,8 @@ pub enum Restart {
 
 impl RestartPolicy {
     /// No restarts so far.
-    pub fn new(bound: RestartBound) -> Self {
-        Self { bound, recent: VecDeque::new() }
+    pub fn new(bound: RestartBound, first_pause: Duration) -> Self {
+        Self { bound, first_pause, recent: VecDeque::new() }
     }
 
     /// Decides about the next restart and counts it. `now` is the time since any fixed moment; `jitter` is between 0 and
@@ -53,7 +52,7 @@ impl RestartPolicy {
             return Restart::Off;
         }
         let doublings = u32::try_from(self.recent.len()).unwrap_or(u32::MAX).min(16);
-        let pause = FIRST_PAUSE.saturating_mul(1 << doublings).min(LONGEST_PAUSE);
+        let pause = self.first_pause.saturating_mul(1 << doublings).min(LONGEST_PAUSE);
         self.recent.push_back(now);
         Restart::After(pause.mul_f64(1.0 - jitter.clamp(0.0, 1.0) / 2.0))
     }
@@ -63,9 +62,11 @@ impl RestartPolicy {
 mod tests {
     use super::*;
 
+    const FIRST_PAUSE: Duration = Duration::from_secs(1);
+
     #[test]
     fn pauses_double_and_the_sixth_restart_in_ten_minutes_is_refused() {
-        let mut policy = RestartPolicy::new(RestartBound::Counted);
+        let mut policy = RestartPolicy::new(RestartBound::Counted, FIRST_PAUSE);
         for seconds in [1, 2, 4, 8, 16] {
             assert_eq!(policy.next(Duration::ZERO, 0.0), Restart::After(Duration::from_secs(seconds)));
         }
@@ -75,7 +76,7 @@ mod tests {
 
     #[test]
     fn a_server_elsewhere_is_tried_for_ever_with_bounded_pauses() {
-        let mut policy = RestartPolicy::new(RestartBound::Unbounded);
+        let mut policy = RestartPolicy::new(RestartBound::Unbounded, FIRST_PAUSE);
         let pauses: Vec<_> = (0..40).map(|_| policy.next(Duration::ZERO, 0.0)).collect();
         assert!(pauses[6..].iter().all(|pause| *pause == Restart::After(LONGEST_PAUSE)), "{pauses:?}");
         assert_eq!(policy.next(Duration::ZERO, 1.0), Restart::After(LONGEST_PAUSE / 2));

@@ -31,7 +31,7 @@ pub(super) enum Status {
 /// Runs until the upstream is closed or dropped.
 pub(super) async fn supervise(shared: Arc<Shared>, first: Dialed) {
     let begun = Instant::now();
-    let mut policy = RestartPolicy::new(bound(&shared));
+    let mut policy = restarts(&shared);
     let mut dialed = first;
     loop {
         let reason = tokio::select! {
@@ -76,7 +76,7 @@ async fn dial_again(
                     () = shared.revive.notified() => {}
                     () = shared.stop.cancelled() => return None,
                 }
-                *policy = RestartPolicy::new(bound(shared));
+                *policy = restarts(shared);
                 shared.status.send_replace(Status::Down);
             }
         }
@@ -113,11 +113,12 @@ async fn end(dialed: Dialed) {
     }
 }
 
-fn bound(shared: &Shared) -> RestartBound {
-    match shared.config.endpoint {
+fn restarts(shared: &Shared) -> RestartPolicy {
+    let bound = match shared.config.endpoint {
         Endpoint::Command(_) => RestartBound::Counted,
         Endpoint::Http(_) => RestartBound::Unbounded,
-    }
+    };
+    RestartPolicy::new(bound, shared.config.limits.restart_pause)
 }
 
 fn jitter() -> f64 {

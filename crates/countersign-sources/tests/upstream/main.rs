@@ -2,6 +2,8 @@
 
 mod fixture;
 mod hostile;
+mod hostile_http;
+mod http;
 mod lifetime;
 mod published;
 mod toolbox;

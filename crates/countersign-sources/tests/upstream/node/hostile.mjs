@@ -1,7 +1,7 @@
 // An MCP server (legacy, stdio) that misbehaves in the way its first argument says.
 import { createInterface } from "node:readline";
 import { spawn } from "node:child_process";
-import { appendFileSync } from "node:fs";
+import { appendFileSync, closeSync } from "node:fs";
 
 const mode = process.argv[2];
 const ledger = process.env.LEDGER;
@@ -57,7 +57,7 @@ const call = (id, params) => {
     case "dies-half":
       return process.stdout.write('{"jsonrpc":"2.0","id":', () => process.exit(3));
     case "closes-output":
-      return process.stdout.end();
+      return closeSync(1);
     case "floods":
       return flood();
     case "garbage":
