@@ -301,10 +301,7 @@ mod tests {
         };
         assert!(!refused(&policy("10.0.0.0/8"), "10.9.9.9"));
         assert!(!refused(&policy("10.0.0.0/8"), "::ffff:10.9.9.9"));
-        assert!(
-            refused(&policy("10.0.0.0/8"), "11.0.0.1") == false
-                && refused(&policy("10.0.0.0/8"), "192.168.0.1")
-        );
+        assert!(refused(&policy("10.0.0.0/8"), "192.168.0.1"));
         assert!(!refused(&policy("169.254.1.0/24"), "169.254.1.1"));
         assert!(refused(&policy("169.254.0.0/16"), "169.254.169.254"));
         assert!(!refused(&policy("169.254.169.254/32"), "169.254.169.254"));

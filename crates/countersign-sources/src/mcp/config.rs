@@ -132,14 +132,16 @@ pub struct McpLimits {
     pub call_silence: Duration,
     /// How long a call may take in all, without the time people take to answer.
     pub call_total: Duration,
+    /// How long a call waits for the call before it, where they go one by one. That one may be waiting for a person.
+    pub turn: Duration,
     /// The pause before a server is started again; each further one is twice as long, up to a minute.
     pub restart_pause: Duration,
     /// How long a call waits for a server that is being restarted.
     pub restart_wait: Duration,
     /// The largest single message.
     pub message_bytes: usize,
-    /// The most tools of one server.
-    pub tools: usize,
+    /// The most entries of one list: tools, resources or prompts.
+    pub list_entries: usize,
     /// The most pages of one list.
     pub pages: usize,
     /// The largest list over all of its pages.
@@ -153,10 +155,11 @@ impl Default for McpLimits {
             request: Duration::from_secs(60),
             call_silence: Duration::from_secs(120),
             call_total: Duration::from_secs(3600),
+            turn: Duration::from_secs(60),
             restart_pause: Duration::from_secs(1),
             restart_wait: Duration::from_secs(15),
             message_bytes: 8 << 20,
-            tools: 5_000,
+            list_entries: 5_000,
             pages: 200,
             list_bytes: 32 << 20,
         }

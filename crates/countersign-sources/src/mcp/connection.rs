@@ -11,11 +11,11 @@ use rmcp::model::{ClientRequest, CustomRequest, ServerResult, SubscriptionFilter
 use rmcp::model::{ProtocolVersion, ServerNotification};
 use rmcp::service::{
     ClientLifecycleMode, Peer, PeerRequestOptions, RequestHandle, RoleClient, RunningService, ServiceError,
-    serve_client_with_lifecycle,
+    Subscription, serve_client_with_lifecycle,
 };
 use rmcp::transport::Transport;
 use serde_json::Value;
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio_util::sync::CancellationToken;
 
 use crate::http::Intent;
@@ -25,6 +25,10 @@ use crate::mcp::config::{Elicitation, Endpoint, Protocol, UpstreamConfig};
 use crate::mcp::events::{Events, UpstreamEvent};
 use crate::mcp::handler::Handler;
 use crate::mcp::link::{DeliveryError, Fate, LOST_CODE, Link, Sending};
+
+/// The pauses between two subscriptions.
+const FIRST_LISTEN_PAUSE: Duration = Duration::from_secs(1);
+const LONGEST_LISTEN_PAUSE: Duration = Duration::from_secs(60);
 
 /// The era that a connection speaks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -127,10 +131,19 @@ impl Connection {
     }
 
     /// Waits for this connection's turn, where calls go one by one.
-    pub(super) async fn turn(&self) -> Option<tokio::sync::SemaphorePermit<'_>> {
-        match &self.turn {
-            Some(turn) => turn.acquire().await.ok(),
-            None => None,
+    pub(super) async fn turn(
+        &self,
+        within: Duration,
+        cancel: &CancellationToken,
+    ) -> Result<Option<SemaphorePermit<'_>>, CallFailure> {
+        let Some(turn) = &self.turn else { return Ok(None) };
+        tokio::select! {
+            permit = turn.acquire() => Ok(permit.ok()),
+            () = cancel.cancelled() => Err(CallFailure::Cancelled),
+            reason = self.link.closed() => Err(CallFailure::NotSent(reason)),
+            () = tokio::time::sleep(within) => Err(CallFailure::NotSent(
+                "this server takes one call at a time, and another one is still waiting for its answer".into(),
+            )),
         }
     }
 
@@ -186,34 +199,62 @@ fn lifecycle(protocol: Protocol) -> ClientLifecycleMode {
     }
 }
 
-/// Hears of changed lists from a modern server, which tells them only to those who listen.
+/// Hears of changed lists from a modern server, which tells them only to those who listen. A stream that ended is opened
+/// again; what changed meanwhile is not known, so everything may have.
 async fn listen(peer: Peer<RoleClient>, link: Arc<Link>, events: Events) {
-    let filter = SubscriptionFilter::builder()
-        .tools_list_changed()
-        .resources_list_changed()
-        .prompts_list_changed()
-        .build();
-    let mut subscription = match peer.listen(filter).await {
-        Ok(subscription) => subscription,
-        Err(error) => return tracing::debug!(%error, "the server tells nobody of changes"),
-    };
+    let mut pause = FIRST_LISTEN_PAUSE;
+    let mut is_first = true;
+    while !link.is_closed() {
+        let subscription = tokio::select! {
+            subscription = peer.listen(every_list()) => subscription,
+            _ = link.closed() => return,
+        };
+        match subscription {
+            Ok(mut subscription) => {
+                if !std::mem::take(&mut is_first) {
+                    events(UpstreamEvent::ToolsChanged);
+                }
+                while let Some(event) = next_event(&mut subscription, &link).await {
+                    pause = FIRST_LISTEN_PAUSE;
+                    events(event);
+                }
+            }
+            Err(ServiceError::McpError(error)) if error.code.0 != LOST_CODE => {
+                return tracing::debug!(%error, "the server tells nobody of changes");
+            }
+            Err(error) => tracing::debug!(%error, "the server cannot be listened to at present"),
+        }
+        tokio::select! {
+            () = tokio::time::sleep(pause) => {}
+            _ = link.closed() => return,
+        }
+        pause = (pause * 2).min(LONGEST_LISTEN_PAUSE);
+    }
+}
+
+fn every_list() -> SubscriptionFilter {
+    SubscriptionFilter::builder().tools_list_changed().resources_list_changed().prompts_list_changed().build()
+}
+
+/// The next change that concerns us; nothing at the end of the subscription.
+async fn next_event(subscription: &mut Subscription, link: &Link) -> Option<UpstreamEvent> {
     loop {
         let next = tokio::select! {
             next = subscription.next() => next,
-            _ = link.closed() => return,
+            _ = link.closed() => return None,
         };
         match next {
             Ok(Some(ServerNotification::ToolListChangedNotification(_))) => {
-                events(UpstreamEvent::ToolsChanged)
+                return Some(UpstreamEvent::ToolsChanged);
             }
             Ok(Some(ServerNotification::ResourceListChangedNotification(_))) => {
-                events(UpstreamEvent::ResourcesChanged);
+                return Some(UpstreamEvent::ResourcesChanged);
             }
             Ok(Some(ServerNotification::PromptListChangedNotification(_))) => {
-                events(UpstreamEvent::PromptsChanged)
+                return Some(UpstreamEvent::PromptsChanged);
             }
             Ok(Some(_)) => {}
-            Ok(None) | Err(_) => return,
+            Ok(None) | Err(_) => return None,
         }
     }
 }

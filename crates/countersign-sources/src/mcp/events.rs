@@ -8,8 +8,8 @@ pub type Events = Arc<dyn Fn(UpstreamEvent) + Send + Sync>;
 /// Something happened at an upstream.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum UpstreamEvent {
-    /// A connection was made anew. Whatever the server offers may have changed.
-    Reconnected,
+    /// A connection was made, by itself or after the last one ended. What the server offers may have changed.
+    Connected,
     /// The connection ended; another one is being made.
     Disconnected {
         #[expect(missing_docs, reason = "the name says it")]

@@ -1,8 +1,10 @@
 //! The headers of one request, and what a connection remembers for them. Pure.
 
+use std::collections::HashMap;
+
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use reqwest::header::HeaderMap;
+use reqwest::header::{HeaderMap, HeaderName};
 use serde_json::Value;
 
 /// From this version on a request says in its headers what it is.
@@ -15,6 +17,16 @@ pub(super) struct Session {
     /// Given by a legacy server when it is initialised.
     pub(super) id: Option<String>,
     version: Option<String>,
+    /// Arguments that a tool wants in headers too, by the tool's name (`x-mcp-header`, SEP-2243).
+    promoted: HashMap<String, Vec<PromotedArgument>>,
+}
+
+/// An argument that goes into a header.
+#[derive(Debug)]
+struct PromotedArgument {
+    /// A JSON pointer into the arguments.
+    pointer: String,
+    header: String,
 }
 
 impl Session {
@@ -31,8 +43,16 @@ impl Session {
         }
     }
 
-    /// Notes the version that an answer to `initialize` names.
-    pub(super) fn learn_version(&mut self, answer: &Value) {
+    /// Notes the version that an answer to `initialize` names, and what the tools of a list want in headers.
+    pub(super) fn learn_answer(&mut self, answer: &Value) {
+        for tool in answer.pointer("/result/tools").and_then(Value::as_array).into_iter().flatten() {
+            let mut promoted = Vec::new();
+            collect_promoted(tool.pointer("/inputSchema/properties"), "", &mut promoted);
+            let name = tool.get("name").and_then(Value::as_str);
+            if let (Some(name), false) = (name, promoted.is_empty()) {
+                self.promoted.insert(name.to_owned(), promoted);
+            }
+        }
         if self.version.is_none()
             && let Some(version) = answer.pointer("/result/protocolVersion").and_then(Value::as_str)
         {
@@ -70,7 +90,38 @@ pub(super) fn request_headers(session: &Session, body: Option<&Value>) -> Vec<(S
             add("Mcp-Name", header_text(name));
         }
     }
+    if method == Some("tools/call") && version >= FIRST_WITH_STANDARD_HEADERS {
+        headers.extend(body.map(|body| argument_headers(session, body)).unwrap_or_default());
+    }
     headers
+}
+
+/// The headers for arguments that the called tool wants there.
+fn argument_headers(session: &Session, body: &Value) -> Vec<(String, String)> {
+    let name = body.pointer("/params/name").and_then(Value::as_str).unwrap_or_default();
+    let promoted = session.promoted.get(name).map(Vec::as_slice).unwrap_or_default();
+    promoted
+        .iter()
+        .filter_map(|argument| {
+            let value = match body.pointer("/params/arguments")?.pointer(&argument.pointer)? {
+                Value::String(text) => text.clone(),
+                value @ (Value::Bool(_) | Value::Number(_)) => value.to_string(),
+                _ => return None,
+            };
+            Some((format!("Mcp-Param-{}", argument.header), header_text(&value)))
+        })
+        .collect()
+}
+
+fn collect_promoted(properties: Option<&Value>, at: &str, promoted: &mut Vec<PromotedArgument>) {
+    for (name, schema) in properties.and_then(Value::as_object).into_iter().flatten() {
+        let pointer = format!("{at}/{}", name.replace('~', "~0").replace('/', "~1"));
+        let header = schema.get("x-mcp-header").and_then(Value::as_str);
+        if let Some(header) = header.filter(|header| HeaderName::try_from(*header).is_ok()) {
+            promoted.push(PromotedArgument { pointer: pointer.clone(), header: header.to_owned() });
+        }
+        collect_promoted(schema.get("properties"), &pointer, promoted);
+    }
 }
 
 /// Text that may not stand in a header as it is goes in base64, marked as such (SEP-2243).
@@ -101,12 +152,31 @@ mod tests {
     }
 
     #[test]
+    fn arguments_that_a_tool_wants_in_headers_are_put_there() {
+        let mut session = Session::default();
+        let properties = json!({ "region": { "type": "string", "x-mcp-header": "Region" },
+            "deep": { "properties": { "n": { "x-mcp-header": "N" }, "bad": { "x-mcp-header": "a b" } } } });
+        session.learn_answer(
+            &json!({ "result": { "tools": [{ "name": "t", "inputSchema": { "properties": properties } }] } }),
+        );
+        let body = json!({ "method": "tools/call", "params": { "name": "t",
+            "arguments": { "region": "eu", "deep": { "n": 7, "bad": "x" } },
+            "_meta": { "io.modelcontextprotocol/protocolVersion": "2026-07-28" } } });
+        let headers = request_headers(&session, Some(&body));
+        assert_eq!(
+            (header(&headers, "Mcp-Param-Region"), header(&headers, "Mcp-Param-N")),
+            (Some("eu"), Some("7"))
+        );
+        assert_eq!(headers.iter().filter(|(name, _)| name.starts_with("Mcp-Param-")).count(), 2);
+    }
+
+    #[test]
     fn a_legacy_session_is_remembered_from_its_initialisation() {
         let mut session = Session::default();
         let mut answered = HeaderMap::new();
         answered.insert("mcp-session-id", "s-1".parse().unwrap());
         session.learn(&answered, &json!({ "method": "initialize" }));
-        session.learn_version(&json!({ "result": { "protocolVersion": "2025-11-25" } }));
+        session.learn_answer(&json!({ "result": { "protocolVersion": "2025-11-25" } }));
         let headers = request_headers(&session, Some(&json!({ "method": "tools/list" })));
         assert_eq!(header(&headers, "Mcp-Session-Id"), Some("s-1"));
         assert_eq!(header(&headers, "MCP-Protocol-Version"), Some("2025-11-25"));

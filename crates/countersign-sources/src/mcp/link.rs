@@ -21,6 +21,8 @@ use crate::http::Intent;
 
 /// The code of errors that we make ourselves where a server left a request without an answer.
 pub(super) const LOST_CODE: i32 = -32_099;
+/// How many requests a server may leave unanswered before the connection is given up: each holds memory.
+pub(super) const MAX_UNANSWERED: usize = 1_000;
 
 /// The state of one connection.
 #[derive(Default)]
@@ -104,7 +106,11 @@ impl Link {
     pub(super) fn note(&self, message: &TxJsonRpcMessage<RoleClient>) -> Option<RequestId> {
         let JsonRpcMessage::Request(request) = message else { return None };
         if matches!(request.request, ClientRequest::CustomRequest(_)) {
-            self.raw().insert(request.id.clone());
+            let mut raw = self.raw();
+            raw.insert(request.id.clone());
+            if raw.len() > MAX_UNANSWERED {
+                self.close(format!("the server left {MAX_UNANSWERED} requests unanswered"));
+            }
         }
         Some(request.id.clone())
     }
@@ -187,6 +193,18 @@ mod tests {
         }
         let value = json!({ "jsonrpc": "2.0", "id": "3", "result": { "x": 1 } });
         assert_eq!(result(asked(3).read(value)), json!({ "x": 1 }));
+    }
+
+    #[test]
+    fn a_connection_with_too_many_unanswered_requests_is_given_up() {
+        let link = Link::default();
+        for id in 0..=MAX_UNANSWERED {
+            assert!(!link.is_closed(), "{id}");
+            let request = ClientRequest::CustomRequest(CustomRequest::new("tools/call", None));
+            let id = RequestId::Number(i64::try_from(id).unwrap());
+            link.note(&ClientJsonRpcMessage::request(request, id));
+        }
+        assert!(link.is_closed());
     }
 
     #[test]

@@ -61,19 +61,19 @@ impl Pages {
             let message = format!("its list has no {:?}", self.key);
             return Err(CallFailure::Refused { code: 0, message });
         };
-        let room = self.limits.tools.saturating_sub(self.listed.items.len());
+        let room = self.limits.list_entries.saturating_sub(self.listed.items.len());
         let over = items.len() > room;
         self.listed.items.extend(items.into_iter().take(room));
         let next = page.get("nextCursor").and_then(Value::as_str).filter(|cursor| !cursor.is_empty());
         let Some(next) = next else {
             return Ok(if over {
-                self.stop(format!("more than {} entries", self.limits.tools))
+                self.stop(&format!("more than {} entries", self.limits.list_entries))
             } else {
                 More::No
             });
         };
-        let stop = if over || self.listed.items.len() >= self.limits.tools {
-            format!("more than {} entries", self.limits.tools)
+        let stop = if over || self.listed.items.len() >= self.limits.list_entries {
+            format!("more than {} entries", self.limits.list_entries)
         } else if self.pages >= self.limits.pages {
             format!("more than {} pages", self.limits.pages)
         } else if self.bytes > self.limits.list_bytes {
@@ -84,10 +84,10 @@ impl Pages {
             self.cursor = Some(next.to_owned());
             return Ok(More::Yes);
         };
-        Ok(self.stop(stop))
+        Ok(self.stop(&stop))
     }
 
-    fn stop(&mut self, reason: String) -> More {
+    fn stop(&mut self, reason: &str) -> More {
         self.listed.warnings.push(format!("the server lists {reason}; the rest is left out"));
         More::No
     }
@@ -116,11 +116,11 @@ mod tests {
         let entries = |count: usize| vec![json!(1); count];
         let defaults = McpLimits::default();
         let mut at_bound = pages(defaults);
-        assert_eq!(at_bound.add(json!({ "tools": entries(defaults.tools) })), Ok(More::No));
-        assert_eq!((at_bound.listed.items.len(), at_bound.listed.warnings.len()), (defaults.tools, 0));
+        assert_eq!(at_bound.add(json!({ "tools": entries(defaults.list_entries) })), Ok(More::No));
+        assert_eq!((at_bound.listed.items.len(), at_bound.listed.warnings.len()), (defaults.list_entries, 0));
         let mut past_it = pages(defaults);
-        assert_eq!(past_it.add(json!({ "tools": entries(defaults.tools + 1) })), Ok(More::No));
-        assert_eq!((past_it.listed.items.len(), past_it.listed.warnings.len()), (defaults.tools, 1));
+        assert_eq!(past_it.add(json!({ "tools": entries(defaults.list_entries + 1) })), Ok(More::No));
+        assert_eq!((past_it.listed.items.len(), past_it.listed.warnings.len()), (defaults.list_entries, 1));
 
         let mut endless = pages(defaults);
         for page in 1..defaults.pages {

@@ -50,8 +50,8 @@ struct Inner {
     limits: McpLimits,
     session: Mutex<Session>,
     queue: mpsc::Sender<RxJsonRpcMessage<RoleClient>>,
-    /// The streams that answer requests; cancelling one is how a modern request is cancelled.
-    streams: Mutex<HashMap<RequestId, CancellationToken>>,
+    /// The requests under way; ending one is how a modern request is cancelled.
+    under_way: Mutex<HashMap<RequestId, CancellationToken>>,
 }
 
 impl HttpTransport {
@@ -64,7 +64,7 @@ impl HttpTransport {
             limits: *limits,
             session: Mutex::default(),
             queue,
-            streams: Mutex::default(),
+            under_way: Mutex::default(),
         };
         Self { inner: Arc::new(inner), incoming }
     }
@@ -102,7 +102,7 @@ impl Transport<RoleClient> for HttpTransport {
 
 impl Inner {
     async fn send(self: &Arc<Self>, message: TxJsonRpcMessage<RoleClient>) -> Result<(), DeliveryError> {
-        if self.ends_stream(&message) {
+        if self.ends_request(&message) {
             return Ok(());
         }
         let id = self.link.note(&message);
@@ -114,9 +114,16 @@ impl Inner {
         if let Some(sending) = &sending {
             sending.fate.set_sent();
         }
-        let response = match self.client.open(&request, intent, self.limits.call_total).await {
+        let cancelled = self.cancellation(id.as_ref());
+        let opened = tokio::select! {
+            opened = self.client.open(&request, intent, self.limits.call_total) => opened,
+            // Only reads are cancelled.
+            () = cancelled.cancelled() => return Err(DeliveryError::Lost("it was cancelled".into())),
+        };
+        let response = match opened {
             Ok(response) => response,
             Err(exchange) => {
+                self.forget(id.as_ref());
                 let error = delivery_error(exchange);
                 if let (Some(sending), DeliveryError::NotSent(_)) = (&sending, &error) {
                     sending.fate.set_not_sent();
@@ -124,7 +131,7 @@ impl Inner {
                 return Err(error);
             }
         };
-        let taken = self.take(id, &body, response).await;
+        let taken = self.take(id, &body, response, cancelled).await;
         if let (Some(sending), Err(DeliveryError::NotSent(_))) = (&sending, &taken) {
             sending.fate.set_not_sent();
         }
@@ -140,26 +147,28 @@ impl Inner {
         id: Option<RequestId>,
         body: &Value,
         response: Response,
+        cancelled: CancellationToken,
     ) -> Result<(), DeliveryError> {
         let status = response.status().as_u16();
         self.session().learn(response.headers(), body);
+        let kind = content_type(&response);
+        if kind != "text/event-stream" {
+            self.forget(id.as_ref());
+        }
         if !response.status().is_success() {
             return self.take_error(id, body, response).await;
         }
-        let kind = content_type(&response);
         match (id, kind.as_str()) {
             (None, _) => Ok(()),
             (Some(id), "text/event-stream") => {
                 let (inner, events) = (Arc::clone(self), Events::new(response, self.limits.message_bytes));
-                let cancelled = CancellationToken::new();
-                self.streams().insert(id.clone(), cancelled.clone());
                 tokio::spawn(async move {
                     tokio::select! {
                         () = inner.read_answer(&id, events) => {}
                         () = cancelled.cancelled() => {}
                         _ = inner.link.closed() => {}
                     }
-                    inner.streams().remove(&id);
+                    inner.forget(Some(&id));
                 });
                 Ok(())
             }
@@ -168,7 +177,7 @@ impl Inner {
                 let value: Value = serde_json::from_str(&text).map_err(|error| {
                     DeliveryError::Lost(format!("the server's answer is no JSON: {error}"))
                 })?;
-                self.session().learn_version(&value);
+                self.session().learn_answer(&value);
                 self.deliver(value, &InboundStreamOrigin::OutboundRequest(id)).await;
                 Ok(())
             }
@@ -229,7 +238,7 @@ impl Inner {
             let reason = loop {
                 match events.next().await {
                     Ok(Some(value)) => {
-                        self.session().learn_version(&value);
+                        self.session().learn_answer(&value);
                         let is_answer = value.get("method").is_none();
                         self.deliver(value, &origin).await;
                         if is_answer {
@@ -305,14 +314,14 @@ impl Inner {
     }
 
     /// In the modern era a request is cancelled by closing its stream; the notification is not sent.
-    fn ends_stream(&self, message: &TxJsonRpcMessage<RoleClient>) -> bool {
+    fn ends_request(&self, message: &TxJsonRpcMessage<RoleClient>) -> bool {
         let JsonRpcMessage::Notification(notification) = message else { return false };
         let ClientNotification::CancelledNotification(cancelled) = &notification.notification else {
             return false;
         };
-        let stream = cancelled.params.request_id.as_ref().and_then(|id| self.streams().remove(id));
-        if let Some(stream) = &stream {
-            stream.cancel();
+        let request = cancelled.params.request_id.as_ref().and_then(|id| self.under_way().remove(id));
+        if let Some(request) = request {
+            request.cancel();
         }
         self.session().is_modern()
     }
@@ -347,8 +356,23 @@ impl Inner {
         self.session.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn streams(&self) -> std::sync::MutexGuard<'_, HashMap<RequestId, CancellationToken>> {
-        self.streams.lock().unwrap_or_else(PoisonError::into_inner)
+    /// A token that is cancelled when this request is.
+    fn cancellation(&self, id: Option<&RequestId>) -> CancellationToken {
+        let token = CancellationToken::new();
+        if let Some(id) = id {
+            self.under_way().insert(id.clone(), token.clone());
+        }
+        token
+    }
+
+    fn forget(&self, id: Option<&RequestId>) {
+        if let Some(id) = id {
+            self.under_way().remove(id);
+        }
+    }
+
+    fn under_way(&self) -> std::sync::MutexGuard<'_, HashMap<RequestId, CancellationToken>> {
+        self.under_way.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -29,10 +29,16 @@ pub(super) enum Status {
 }
 
 /// Runs until the upstream is closed or dropped.
-pub(super) async fn supervise(shared: Arc<Shared>, first: Dialed) {
+pub(super) async fn supervise(shared: Arc<Shared>, first: Option<Dialed>) {
     let begun = Instant::now();
-    let mut policy = restarts(&shared);
-    let mut dialed = first;
+    let mut restarts = new_restarts(&shared);
+    let mut dialed = match first {
+        Some(dialed) => dialed,
+        None => match first_dial(&shared, &mut restarts, begun).await {
+            Some(dialed) => dialed,
+            None => return,
+        },
+    };
     loop {
         let reason = tokio::select! {
             reason = ended(&mut dialed) => reason,
@@ -44,22 +50,28 @@ pub(super) async fn supervise(shared: Arc<Shared>, first: Dialed) {
         (shared.events)(UpstreamEvent::Disconnected { reason: reason.clone() });
         dialed.connection.close(Duration::ZERO).await;
         drop(dialed);
-        let Some(next) = dial_again(&shared, &mut policy, begun, reason).await else { return };
-        shared.status.send_replace(Status::Ready(Arc::clone(&next.connection)));
-        (shared.events)(UpstreamEvent::Reconnected);
+        let Some(next) = dial_again(&shared, &mut restarts, begun, reason).await else { return };
         dialed = next;
+    }
+}
+
+/// The first connection of a server that nobody waited for.
+async fn first_dial(shared: &Shared, restarts: &mut RestartPolicy, begun: Instant) -> Option<Dialed> {
+    match try_dial(shared).await? {
+        Ok(dialed) => Some(dialed),
+        Err(reason) => dial_again(shared, restarts, begun, reason).await,
     }
 }
 
 /// Tries until a connection is made; nothing if the upstream was closed meanwhile.
 async fn dial_again(
     shared: &Shared,
-    policy: &mut RestartPolicy,
+    restarts: &mut RestartPolicy,
     begun: Instant,
     mut reason: String,
 ) -> Option<Dialed> {
     loop {
-        match policy.next(begun.elapsed(), jitter()) {
+        match restarts.next(begun.elapsed(), jitter()) {
             Restart::After(pause) => tokio::select! {
                 () = tokio::time::sleep(pause) => {}
                 () = shared.stop.cancelled() => return None,
@@ -76,22 +88,35 @@ async fn dial_again(
                     () = shared.revive.notified() => {}
                     () = shared.stop.cancelled() => return None,
                 }
-                *policy = restarts(shared);
+                *restarts = new_restarts(shared);
                 shared.status.send_replace(Status::Down);
             }
         }
-        let dialed = tokio::select! {
-            dialed = dial(&shared.config, &shared.events) => dialed,
-            () = shared.stop.cancelled() => return None,
-        };
-        match dialed {
+        match try_dial(shared).await? {
             Ok(dialed) => return Some(dialed),
-            Err(failed) => {
-                reason = shared.secrets.redact(&failed);
-                tracing::warn!(source = shared.config.name, reason, "an MCP server cannot be reached");
-            }
+            Err(failed) => reason = failed,
         }
     }
+}
+
+/// One try; nothing if the upstream was closed meanwhile.
+async fn try_dial(shared: &Shared) -> Option<Result<Dialed, String>> {
+    let dialed = tokio::select! {
+        dialed = dial(&shared.config, &shared.events) => dialed,
+        () = shared.stop.cancelled() => return None,
+    };
+    Some(match dialed {
+        Ok(dialed) => {
+            shared.status.send_replace(Status::Ready(Arc::clone(&dialed.connection)));
+            (shared.events)(UpstreamEvent::Connected);
+            Ok(dialed)
+        }
+        Err(failed) => {
+            let reason = shared.secrets.redact(&failed);
+            tracing::warn!(source = shared.config.name, reason, "an MCP server cannot be reached");
+            Err(reason)
+        }
+    })
 }
 
 /// Waits for the end of the connection or of the process, whichever is noticed first.
@@ -113,7 +138,7 @@ async fn end(dialed: Dialed) {
     }
 }
 
-fn restarts(shared: &Shared) -> RestartPolicy {
+fn new_restarts(shared: &Shared) -> RestartPolicy {
     let bound = match shared.config.endpoint {
         Endpoint::Command(_) => RestartBound::Counted,
         Endpoint::Http(_) => RestartBound::Unbounded,

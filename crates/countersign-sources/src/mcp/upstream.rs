@@ -16,7 +16,7 @@ use crate::mcp::call::{Call, CallAnswer, CallFailure, CallOutcome, Question, Rep
 use crate::mcp::calls::{Activity, CallInFlight};
 use crate::mcp::config::UpstreamConfig;
 use crate::mcp::connection::{Connection, Era, Exchange};
-use crate::mcp::dial::{dial, secrets};
+use crate::mcp::dial::{Dialed, dial, secrets};
 use crate::mcp::events::Events;
 use crate::mcp::handler::{elicit_result, roots};
 use crate::mcp::listing::{Listed, list};
@@ -72,12 +72,24 @@ impl Upstream {
             source_name: config.name.clone(),
             reason: secrets.redact(&reason),
         })?;
-        let (status, _) = watch::channel(Status::Ready(Arc::clone(&dialed.connection)));
+        Ok(Self::supervised(config, events, Some(dialed)))
+    }
+
+    /// Starts or reaches the server in the background, for a source that is configured already: calls wait for it a
+    /// while, and [`UpstreamEvent::Connected`](crate::mcp::UpstreamEvent::Connected) tells when it is there.
+    pub fn start(config: UpstreamConfig, events: Events) -> Self {
+        Self::supervised(config, events, None)
+    }
+
+    fn supervised(config: UpstreamConfig, events: Events, dialed: Option<Dialed>) -> Self {
+        let secrets = secrets(&config);
+        let first = dialed.as_ref().map(|dialed| Status::Ready(Arc::clone(&dialed.connection)));
+        let (status, _) = watch::channel(first.unwrap_or(Status::Down));
         let stop = CancellationToken::new();
         let shared =
             Arc::new(Shared { config, events, status, stop: stop.clone(), revive: Notify::new(), secrets });
         let supervisor = tokio::spawn(supervise(Arc::clone(&shared), dialed));
-        Ok(Self { shared, supervisor: Mutex::new(Some(supervisor)), _stop: stop.drop_guard() })
+        Self { shared, supervisor: Mutex::new(Some(supervisor)), _stop: stop.drop_guard() }
     }
 
     /// Lists the server's tools as an offer.
@@ -234,8 +246,8 @@ impl Shared {
 
     async fn call_once(&self, call: &Call, cancel: &CancellationToken) -> Result<CallOutcome, CallFailure> {
         let connection = self.connection().await?;
-        let _turn = connection.turn().await;
         let limits = &self.config.limits;
+        let _turn = connection.turn(limits.turn, cancel).await?;
         let in_flight = Arc::new(CallInFlight {
             asker: Arc::clone(&call.asker),
             progress: Arc::clone(&call.progress),

@@ -256,3 +256,50 @@ async fn a_server_that_cannot_be_reached_is_an_error_that_says_why() {
         assert!(error.contains(said) || error.contains("closed"), "{said}: {error}");
     }
 }
+
+#[tokio::test]
+async fn a_call_behind_one_that_waits_for_a_person_is_not_sent_and_says_why() {
+    struct Never;
+    #[async_trait::async_trait]
+    impl countersign_sources::mcp::Asker for Never {
+        async fn ask(&self, _: countersign_sources::mcp::Question) -> countersign_sources::mcp::Reply {
+            std::future::pending().await
+        }
+    }
+    let ledger = Ledger::new();
+    let mut config = config("asks", &[("LEDGER", ledger.path())]);
+    config.limits.turn = Duration::from_millis(200);
+    let server = Arc::new(connect(config).await);
+    let mut asking = call("act", json!({ "who": "ada" }), Intent::Write);
+    asking.asker = Arc::new(Never);
+    let first = {
+        let server = Arc::clone(&server);
+        tokio::spawn(async move { server.call(asking).await })
+    };
+    eventually(|| ledger.lines() == ["act"]).await;
+    let failure = server.write("act", json!({ "who": "bob" })).await.unwrap_err();
+    assert!(
+        matches!(&failure, CallFailure::NotSent(reason) if reason.contains("one call at a time")),
+        "{failure:?}"
+    );
+    assert_eq!(ledger.lines(), ["act"]);
+    first.abort();
+}
+
+#[tokio::test]
+async fn a_server_that_ends_when_asked_for_its_era_is_spoken_to_as_the_older_era_does() {
+    let mut config = config("ends-on-discover", &[]);
+    config.protocol = Protocol::Auto;
+    let server = connect(config).await;
+    assert_eq!(server.era().await, Ok(countersign_sources::mcp::Era::Legacy));
+    assert!(text(&server.read("act", no_arguments()).await.unwrap()).starts_with("call 1"));
+}
+
+#[tokio::test]
+async fn a_server_that_ends_while_it_lists_is_listed_after_its_restart() {
+    let server = hostile("dies-at-list").await;
+    assert_eq!(server.offer().await.unwrap().tools.len(), 2);
+    let failure = server.offer().await.unwrap_err();
+    assert!(matches!(failure, CallFailure::Lost(_)), "{failure:?}");
+    assert_eq!(server.offer().await.unwrap().tools.len(), 2);
+}

@@ -15,7 +15,7 @@ use countersign_sources::http::{Credential, Intent};
 use countersign_sources::mcp::{CallFailure, Endpoint, Era, Protocol, UpstreamConfig};
 use serde_json::{Value, json};
 
-use crate::fixture::{Connected, connect, no_arguments, text};
+use crate::fixture::{Connected, connect, eventually, no_arguments, text};
 use crate::http::http;
 
 /// What the server does with a call.
@@ -274,4 +274,40 @@ async fn a_modern_server_over_http_is_told_method_and_name_in_headers() {
     assert_eq!(server.era().await, Ok(Era::Modern));
     let outcome = server.write("act", no_arguments()).await.unwrap();
     assert_eq!(text(&outcome), "2026-07-28|tools/call|act|");
+}
+
+#[tokio::test]
+async fn a_cancelled_read_ends_its_request_and_a_write_goes_on() {
+    static ENDED: AtomicUsize = AtomicUsize::new(0);
+    struct CountsItsEnd;
+    impl Drop for CountsItsEnd {
+        fn drop(&mut self) {
+            ENDED.fetch_add(1, Ordering::SeqCst);
+        }
+    }
+    let (mut config, calls) = start(|_, _| {
+        let counts = CountsItsEnd;
+        let endless = futures_util::stream::once(async move {
+            std::future::pending::<()>().await;
+            drop(counts);
+            Ok::<_, std::io::Error>(Bytes::new())
+        });
+        response(200, "text/event-stream", Body::from_stream(endless))
+    })
+    .await;
+    config.limits.call_silence = Duration::from_secs(600);
+    let server = Arc::new(connect(config).await);
+    for (number, intent) in [Intent::Write, Intent::Read].into_iter().enumerate() {
+        let call = crate::fixture::call("act", no_arguments(), intent);
+        let calling = {
+            let server = Arc::clone(&server);
+            tokio::spawn(async move { server.call(call).await })
+        };
+        eventually(|| calls.load(Ordering::SeqCst) == number + 1).await;
+        calling.abort();
+    }
+    eventually(|| ENDED.load(Ordering::SeqCst) == 1).await;
+    // The write was cancelled first; had that ended its request, two would have ended.
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    assert_eq!(ENDED.load(Ordering::SeqCst), 1);
 }

@@ -109,11 +109,11 @@ async fn after_the_server_forgot_the_session_a_read_works_and_a_write_was_not_se
     server.restart().await;
     let outcome = everything.read("echo", json!({ "message": "after" })).await.unwrap();
     assert_eq!(text(&outcome), "Echo: after");
-    everything.event(|event| *event == UpstreamEvent::Reconnected).await;
+    everything.event(|event| *event == UpstreamEvent::Connected).await;
     server.restart().await;
     let failure = everything.write("echo", json!({ "message": "once" })).await.unwrap_err();
     assert!(matches!(failure, CallFailure::NotSent(_)), "{failure:?}");
-    everything.event(|event| *event == UpstreamEvent::Reconnected).await;
+    everything.event(|event| *event == UpstreamEvent::Connected).await;
     assert_eq!(text(&everything.write("echo", json!({ "message": "again" })).await.unwrap()), "Echo: again");
 }
 
@@ -146,4 +146,18 @@ async fn a_server_at_a_private_address_is_refused_unless_the_operator_allows_it(
     }
     let error = Upstream::connect(config, Arc::new(|_| ())).await.err().unwrap().to_string();
     assert!(error.contains("allow_private"), "{error}");
+}
+
+#[tokio::test]
+async fn a_source_may_be_started_before_its_server_is_there() {
+    let port = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap().port();
+    let mut config = http(&format!("http://127.0.0.1:{port}/mcp"));
+    config.limits.restart_pause = std::time::Duration::from_millis(50);
+    config.limits.restart_wait = std::time::Duration::from_secs(60);
+    let (connected, mut has_connected) = tokio::sync::mpsc::unbounded_channel();
+    let upstream = Upstream::start(config, Arc::new(move |event| drop(connected.send(event))));
+    let _server = Everything::start_on(port).await;
+    let outcome = upstream.call(call("echo", json!({ "message": "late" }), Intent::Write)).await.unwrap();
+    assert_eq!(text(&outcome), "Echo: late");
+    assert_eq!(has_connected.recv().await, Some(UpstreamEvent::Connected));
 }

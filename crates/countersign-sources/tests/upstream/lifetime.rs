@@ -33,7 +33,7 @@ async fn a_server_killed_with_sigkill_is_started_again_and_the_next_call_works()
     let server = connect(server("plain")).await;
     let first = pid_in(text(&server.read("act", no_arguments()).await.unwrap()));
     kill(Pid::from_raw(first), Signal::SIGKILL).unwrap();
-    server.event(|event| *event == UpstreamEvent::Reconnected).await;
+    server.event(|event| *event == UpstreamEvent::Connected).await;
     let second = pid_in(text(&server.read("act", no_arguments()).await.unwrap()));
     assert_ne!(first, second);
     assert!(matches!(server.events()[0], UpstreamEvent::Disconnected { .. }), "{:?}", server.events());
@@ -97,11 +97,14 @@ async fn a_server_that_ignores_the_end_of_its_input_is_ended() {
 
 #[tokio::test]
 async fn servers_end_with_us_when_we_are_killed_with_sigkill() {
+    // This test runs itself again as the process that is killed.
+    if let Some(note) = std::env::var_os("PIDS") {
+        return hold_servers(note.as_ref()).await;
+    }
     let folder = tempfile::tempdir().unwrap();
     let note = folder.path().join("pids");
-    crate::toolbox::node_folder();
     let mut gateway = tokio::process::Command::new(std::env::current_exe().unwrap())
-        .args(["lifetime::holds_servers_until_it_is_killed", "--exact", "--ignored", "--nocapture"])
+        .args(["lifetime::servers_end_with_us_when_we_are_killed_with_sigkill", "--exact", "--nocapture"])
         .env("PIDS", &note)
         .stdout(std::process::Stdio::null())
         .spawn()
@@ -115,10 +118,8 @@ async fn servers_end_with_us_when_we_are_killed_with_sigkill() {
     eventually(|| pids.iter().all(|pid| !is_running(*pid))).await;
 }
 
-#[tokio::test]
-#[ignore = "a part of servers_end_with_us_when_we_are_killed_with_sigkill, which runs it as a process of its own"]
-async fn holds_servers_until_it_is_killed() {
-    let Some(note) = std::env::var_os("PIDS") else { return };
+/// Holds a server that ignores the end of its input, and one that started another process, until it is killed.
+async fn hold_servers(note: &std::path::Path) {
     let stays = connect(server("stays")).await;
     let stays = (pid_in(text(&stays.read("act", no_arguments()).await.unwrap())), stays);
     let parent = connect(server("grandchild")).await;
@@ -138,7 +139,7 @@ async fn a_server_that_keeps_ending_is_left_off_and_can_be_revived() {
     server.event(|event| matches!(event, UpstreamEvent::Off { .. })).await;
     let count =
         |wanted: fn(&UpstreamEvent) -> bool| server.events().iter().filter(|event| wanted(event)).count();
-    assert!(count(|event| *event == UpstreamEvent::Reconnected) <= MAX_RESTARTS, "{:?}", server.events());
+    assert!(count(|event| *event == UpstreamEvent::Connected) <= MAX_RESTARTS, "{:?}", server.events());
     let failure = server.offer().await.unwrap_err();
     assert!(failure.to_string().contains("is off"), "{failure}");
     server.revive();

@@ -107,6 +107,9 @@ createInterface({ input: process.stdin }).on("line", (line) => {
   if (method === "notifications/cancelled" && ledger) appendFileSync(ledger, "cancelled\n");
   if (id === undefined) return;
   switch (method) {
+    case "server/discover":
+      if (mode === "ends-on-discover") return process.exit(3);
+      return send({ id, error: { code: -32601, message: "unknown method" } });
     case "initialize":
       if (mode === "no-handshake") return;
       if (mode === "dies-at-handshake") return process.exit(3);
