@@ -121,6 +121,7 @@ pub(crate) fn missing_tool_hint(tool: &str, invocation: &Invocation) -> String {
 fn not_started(error: BuildError) -> anyhow::Error {
     match error {
         BuildError::Plugin { .. } => Problem::new("bad_plugin", error.to_string()).into(),
+        BuildError::Source { .. } => Problem::new("bad_source", error.to_string()).into(),
         BuildError::Gateway(error) => error.into(),
     }
 }

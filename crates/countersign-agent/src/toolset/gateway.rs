@@ -30,7 +30,8 @@ impl GatewayToolset {
         let line =
             Arc::new(Line { gateway: gateway.clone(), caller: caller.clone(), session: session.clone() });
         // A question is the program's to ask: a model that could call this would ask in its name.
-        let known = gateway.catalog().iter().filter(|known| known.path().as_str() != CONFIRM_PATH);
+        let catalog = gateway.catalog();
+        let known = catalog.iter().filter(|known| known.path().as_str() != CONFIRM_PATH);
         let tools = known.map(|known| {
             let definition = known.tool().definition();
             let name =

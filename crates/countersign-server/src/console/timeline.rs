@@ -133,7 +133,7 @@ fn lanes_of(journal: &[Event]) -> Vec<Lane> {
             }
             EventBody::CallStarted { call, .. } => begin(*call, Phase::Ran),
             EventBody::CallSettled { call, .. } => end(&mut lanes, Some(*call), Phase::Ran, event.at),
-            EventBody::FoundInDoubt { call } => {
+            EventBody::FoundInDoubt { call, .. } => {
                 begin(*call, Phase::InDoubt);
                 end(&mut lanes, Some(*call), Phase::Ran, event.at);
             }
@@ -194,7 +194,10 @@ fn words(body: &EventBody, secrets: &Secrets) -> Markup {
             EventBody::Cancelled { by, reason } => {
                 strong { "cancelled" } @if let Some(by) = by { " by " (short(by.as_str())) } ": " (text(reason))
             }
-            EventBody::FoundInDoubt { call } => { strong { "call " (call) " is in doubt" } ": it started, and nothing tells how it ended" }
+            EventBody::FoundInDoubt { call, reason } => {
+                strong { "call " (call) " is in doubt" } ": "
+                @if let Some(reason) = reason { (text(reason)) } @else { "it started, and nothing tells how it ended" }
+            }
             EventBody::DoubtSettled { call, by, .. } => { "call " (call) " settled by " (short(by.as_str())) }
         }
     }

@@ -122,11 +122,12 @@ impl Incoming<'_> {
             Err(refused) => return *refused,
         };
         let hits = self.front.gateway.catalog().search(&query, limit.clamp(1, MAX_HITS));
+        let shelf = self.front.shelf();
         let tools = hits.iter().map(|hit| {
             let definition = hit.tool.tool().definition();
             json!({
                 "path": hit.tool.path().as_str(),
-                "mcpName": self.front.shelf.shown_name(&hit.tool),
+                "mcpName": shelf.shown_name(&hit.tool),
                 "name": definition.name,
                 "description": definition.description,
                 "destructive": hit.tool.effects().destructive,
@@ -152,7 +153,7 @@ impl Incoming<'_> {
             return failure("tool_not_found", &format!("there is no tool \"{path}\"; {hint}"), None);
         };
         let mut detail = serde_json::to_value(wire::ToolDetail::from(&**tool)).unwrap_or_default();
-        detail["mcpName"] = self.front.shelf.shown_name(tool).into();
+        detail["mcpName"] = self.front.shelf().shown_name(tool).into();
         detail["declaration"] = declarations([&**tool]).into();
         structured(detail)
     }

@@ -32,6 +32,7 @@ use super::builtin::Run;
 use super::cancelling::{NO_REASON, NamedCall, NamedCalls};
 use super::companion::Answers;
 use super::conversation::Conversation;
+use super::current_shelf::CurrentShelf;
 use super::options::Options;
 use super::requests::Incoming;
 use super::rounds::Claims;
@@ -61,7 +62,7 @@ pub(super) struct Front {
     pub(super) gateway: Gateway,
     pub(super) links: Links,
     pub(super) options: Options,
-    pub(super) shelf: Shelf,
+    shelf: CurrentShelf,
     pub(super) seal: Seal,
     pub(super) claims: Claims,
     /// The calls of the 2026-07-28 era that can be cancelled by their name.
@@ -84,16 +85,21 @@ impl Front {
         options: Options,
         stop: CancellationToken,
     ) -> Result<Self, MountError> {
-        let shelf = Shelf::new(gateway.catalog(), options.surface, options.companion.as_ref())?;
+        let shelf = CurrentShelf::new(gateway.catalog(), &options)?;
         let info = info(&options);
         let seal = Seal::new(options.seal_key);
         let (claims, named_calls) = (Claims::default(), Arc::default());
         Ok(Self { gateway, links, options, shelf, seal, claims, named_calls, stop, info })
     }
 
+    /// The tools as clients see them now.
+    pub(super) fn shelf(&self) -> Arc<Shelf> {
+        self.shelf.of(self.gateway.catalog(), &self.options)
+    }
+
     /// What a tool's result is shown as.
     pub(super) fn shape_of(&self, name: &str) -> Shape {
-        if self.shelf.is_structured(name) { Shape::Output } else { Shape::Text }
+        if self.shelf().is_structured(name) { Shape::Output } else { Shape::Text }
     }
 }
 
@@ -192,7 +198,7 @@ impl Handler {
         params: &CallToolRequestParams,
         incoming: &Incoming<'_>,
     ) -> Result<CallToolResponse, ErrorData> {
-        match self.front.shelf.find(&params.name) {
+        match self.front.shelf().find(&params.name) {
             Some(Item::Catalog(path)) => {
                 let path = path.clone();
                 Box::pin(self.execute(incoming, What::Call(path))).await
@@ -319,11 +325,11 @@ impl ServerHandler for Handler {
         page: Option<PaginatedRequestParams>,
         context: Context,
     ) -> Result<ListToolsResult, ErrorData> {
-        self.front.shelf.list(page, self.incoming(&context)?.era)
+        self.front.shelf().list(page, self.incoming(&context)?.era)
     }
 
     fn get_tool(&self, name: &str) -> Option<Tool> {
-        self.front.shelf.tool(name).cloned()
+        self.front.shelf().tool(name).cloned()
     }
 
     async fn call_tool(

@@ -18,6 +18,7 @@ mod builtin;
 mod cancelling;
 mod companion;
 mod conversation;
+mod current_shelf;
 mod door;
 mod handler;
 mod options;
@@ -101,6 +102,7 @@ pub fn service(
             cut.cancel();
         }
     });
+    tokio::spawn(current_shelf::announce_changes(Arc::clone(&front)));
     let sessions = Sessions::new();
     let named_calls = Arc::clone(&front.named_calls);
     let config = StreamableHttpServerConfig::default()

@@ -1,6 +1,7 @@
-//! The tools as MCP clients see them, made once: names, schemas, hints.
+//! The tools as MCP clients see them, made once for each catalog: names, schemas, hints.
 //!
-//! Promise: one name is one tool. A tool whose schema clients cannot be shown is left out, with a warning, and never spoils the
+//! Promise: one name is one tool. Of two tools with one name, that of a plugin or the one that had it before keeps it; a
+//! source's tool that comes later is left out, with a warning. A tool whose schema clients cannot be shown is left out, with a warning, and never spoils the
 //! list; scripts and REST can call it all the same. No part of the list is larger than clients and the bridge take. A tool that has an object for its output advertises a schema that admits that output or a
 //! paused execution, because any call may come to wait: policy can ask about a tool that only reads, and a handler can ask by
 //! itself. Official clients hold `structuredContent` against that schema.
@@ -23,8 +24,8 @@ use super::requests::Era;
 use super::schemas;
 
 /// The most tools in one part of the list.
-const PAGE: usize = 500;
-/// How long a client may go by a list it has: the catalog is fixed while a process lives, and a change is announced.
+const PAGE: usize = 1_000;
+/// How long a client may go by a list it has. A change is announced.
 const LIST_FRESH_MS: u64 = 60_000;
 
 /// All tools, in the order of the list.
@@ -73,10 +74,12 @@ pub(super) enum Own {
 }
 
 impl Shelf {
+    /// The list of a catalog. `before` is the list that clients have, whose names stay with their tools.
     pub(super) fn new(
         catalog: &Catalog,
         surface: Surface,
         companion: Option<&Companion>,
+        before: Option<&Self>,
     ) -> Result<Self, MountError> {
         let mut shelf = Self { tools: Vec::new(), by_name: HashMap::new() };
         let ours: &[_] = match surface {
@@ -88,10 +91,20 @@ impl Shelf {
             shelf.put(tool.name.to_string(), Some(tool), Item::Own(*own))?;
         }
         if surface != Surface::Script {
+            let holders = holders(catalog, before);
+            let is_companions = |name: &str| companion.is_some_and(|companion| companion.has(name));
             for tool in catalog.iter() {
+                let name = name_of(tool);
+                let is_taken = holders.get(&name) != Some(&tool.path())
+                    || shelf.by_name.contains_key(&name)
+                    || is_companions(&name);
+                if tool.tool().is_foreign() && is_taken {
+                    left_out(tool.path().as_str(), &"another tool has its name");
+                    continue;
+                }
                 let (shown, path) = (catalog_tool(tool), tool.path().clone());
                 let item = if shown.is_some() { Item::Catalog(path) } else { Item::NotShown(path) };
-                shelf.put(name_of(tool), shown, item)?;
+                shelf.put(name, shown, item)?;
             }
         }
         if let Some(companion) = companion {
@@ -128,7 +141,9 @@ impl Shelf {
 
     /// What clients call a tool of the catalog, where they can.
     pub(super) fn shown_name(&self, tool: &CatalogTool) -> Option<String> {
-        Some(name_of(tool)).filter(|name| self.tool(name).is_some())
+        let is_shown =
+            |name: &String| matches!(self.find(name), Some(Item::Catalog(path)) if path == tool.path());
+        Some(name_of(tool)).filter(is_shown)
     }
 
     /// Whether a tool's output goes into `structuredContent`.
@@ -136,7 +151,8 @@ impl Shelf {
         self.tool(name).is_some_and(|tool| tool.output_schema.is_some())
     }
 
-    /// A part of the list, as this era has it. The cursor is where it goes on.
+    /// A part of the list, as this era has it. The cursor is the name of the last tool of the part before, so that a list
+    /// which changed meanwhile goes on in the right place.
     pub(super) fn list(
         &self,
         page: Option<PaginatedRequestParams>,
@@ -145,8 +161,8 @@ impl Shelf {
         let start = match page.and_then(|page| page.cursor) {
             None => 0,
             Some(cursor) => {
-                let start = cursor.parse::<usize>().ok().filter(|start| *start <= self.tools.len());
-                start.ok_or_else(|| {
+                let last = self.by_name.get(&cursor).and_then(|place| place.at);
+                last.map(|last| last + 1).ok_or_else(|| {
                     let data = json!({ "code": "bad_cursor" });
                     ErrorData::invalid_params("the cursor is not one of this list; start anew", Some(data))
                 })?
@@ -156,11 +172,12 @@ impl Shelf {
         let fits = self.tools[start..].iter().take(PAGE).take_while(|shown| budget.takes(shown.bytes));
         let tools: Vec<Tool> = fits.map(|shown| shown.tool.clone()).collect();
         let end = start + tools.len();
+        let last = tools.last().map(|tool| tool.name.to_string());
         let mut list = ListToolsResult::with_all_items(tools);
         if era == Era::July2026 {
             list = list.with_ttl_ms(LIST_FRESH_MS).with_cache_scope(CacheScope::Private);
         }
-        list.next_cursor = (end < self.tools.len()).then(|| end.to_string());
+        list.next_cursor = last.filter(|_| end < self.tools.len());
         Ok(list)
     }
 }
@@ -169,6 +186,23 @@ impl Shelf {
 pub(super) fn name_of(tool: &CatalogTool) -> String {
     let chosen = tool.tool().definition().mcp_name.clone();
     chosen.unwrap_or_else(|| tool.path().as_str().replace('.', "__"))
+}
+
+/// Which tool has which name: the one that had it, else one of a plugin, else the first by path.
+fn holders<'a>(catalog: &'a Catalog, before: Option<&Shelf>) -> HashMap<String, &'a ToolPath> {
+    let rank = |name: &str, tool: &CatalogTool| match before.and_then(|before| before.find(name)) {
+        Some(Item::Catalog(path) | Item::NotShown(path)) if path == tool.path() => 0,
+        _ if !tool.tool().is_foreign() => 1,
+        _ => 2,
+    };
+    let mut holders: HashMap<String, (u8, &ToolPath)> = HashMap::new();
+    for tool in catalog.iter() {
+        let name = name_of(tool);
+        let candidate = (rank(&name, tool), tool.path());
+        let holder = holders.entry(name).or_insert(candidate);
+        *holder = candidate.min(*holder);
+    }
+    holders.into_iter().map(|(name, (_, path))| (name, path)).collect()
 }
 
 fn what(item: &Item) -> String {
@@ -214,11 +248,11 @@ fn companion_tool(tool: &Tool) -> Option<Tool> {
     Some(shown)
 }
 
-fn left_out(tool: &str, why: &schemas::NotShown) {
+fn left_out(tool: &str, why: &dyn std::fmt::Display) {
     tracing::warn!(
         tool,
         %why,
-        "MCP clients cannot be shown this tool's input; it is left out of tools/list, and scripts and REST can still call it"
+        "MCP clients cannot be shown this tool; it is left out of tools/list, and scripts and REST can still call it"
     );
 }
 

@@ -134,7 +134,8 @@ impl Incoming<'_> {
         let is_script = journal
             .iter()
             .any(|event| matches!(&event.body, EventBody::Started(started) if started.kind == Kind::Script));
-        let tool = result.calls.first().and_then(|call| self.front.gateway.catalog().at(&call.path));
+        let catalog = self.front.gateway.catalog();
+        let tool = result.calls.first().and_then(|call| catalog.at(&call.path));
         Ok(match tool {
             Some(tool) if !is_script => self.front.shape_of(&super::shelf::name_of(tool)),
             _ => Shape::Execution,

@@ -83,7 +83,8 @@ pub(super) async fn list(
     let filter = ElicitationFilter { open_only, execution, digest, subject, owner, requester };
     let page = Part { cursor: wanted.cursor, limit: wanted.limit }.page()?;
     let part = shared.gateway.elicitations(filter, page).await?;
-    let item = |row| wire::Elicitation::of(row, &shared.links).in_catalog(row, shared.gateway.catalog());
+    let catalog = shared.gateway.catalog();
+    let item = |row| wire::Elicitation::of(row, &shared.links).in_catalog(row, &catalog);
     let mut items: Vec<_> = part.items.iter().map(item).collect();
     named(&shared, &mut items).await?;
     let damaged = part.damaged.iter().map(Into::into).collect();
@@ -101,7 +102,7 @@ pub(super) async fn one(
     Named(id): Named<String>,
 ) -> Result<Json<wire::Elicitation>, Refusal> {
     let row = own::elicitation(&shared, &caller, &id).await?;
-    let mut item = [wire::Elicitation::of(&row, &shared.links).in_catalog(&row, shared.gateway.catalog())];
+    let mut item = [wire::Elicitation::of(&row, &shared.links).in_catalog(&row, &shared.gateway.catalog())];
     named(&shared, &mut item).await?;
     let [item] = item;
     Ok(Json(item))

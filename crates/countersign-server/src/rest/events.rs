@@ -53,7 +53,7 @@ const SIGN_OF_LIFE: &[u8] = b":\n\n";
 /// What happens, as it happens
 ///
 /// Events: `elicitation.pending`, `elicitation.decided`, `execution.status`, `call.started`, `call.settled`, each with a
-/// `Happened` as data. Give `Last-Event-ID` to go on where you were, or `after` where a header cannot be sent; without them
+/// `Happened` as data, and `catalog.changed` with a `CatalogChanged`. Give `Last-Event-ID` to go on where you were, or `after` where a header cannot be sent; without them
 /// the stream begins now. Whoever may not decide is told of their own executions.
 #[utoipa::path(get, operation_id = "streamEvents", path = "/api/events", tag = "events",
     params(("Last-Event-ID" = Option<String>, Header, description = "The id of the last event that was read"), From),
@@ -275,7 +275,7 @@ impl Reader {
     /// What this client is told of shared news.
     async fn tell(&self, news: &News) -> Result<Step, GatewayError> {
         let News { requester, brief, whole } = news;
-        if !self.concerns(requester) {
+        if !self.concerns(requester.as_ref()) {
             return Ok(Step::GoOn);
         }
         match (self.detail, whole) {
@@ -288,15 +288,18 @@ impl Reader {
     /// What this client is told of what was rendered for it alone.
     fn tell_alone(&self, told: Told) -> Step {
         match told {
-            Told::Happened { requester, whole, brief } if self.concerns(&requester) => match self.detail {
-                Detail::Whole => Step::Tell(whole),
-                Detail::Brief => Step::Tell(brief),
-            },
+            Told::Happened { requester, whole, brief } if self.concerns(requester.as_ref()) => {
+                match self.detail {
+                    Detail::Whole => Step::Tell(whole),
+                    Detail::Brief => Step::Tell(brief),
+                }
+            }
             _ => Step::GoOn,
         }
     }
 
-    fn concerns(&self, requester: &PrincipalId) -> bool {
-        self.scope.as_ref().is_none_or(|own| own == requester)
+    /// Whether this client is told of an execution of this requester; of what has none, everybody is.
+    fn concerns(&self, requester: Option<&PrincipalId>) -> bool {
+        self.scope.as_ref().is_none_or(|own| requester.is_none_or(|requester| own == requester))
     }
 }

@@ -293,7 +293,8 @@ async fn fits(shared: &Shared, id: ExecutionId, call: u32, value: &Value) -> Res
     let Some(result) = shared.gateway.result(id).await? else { return Ok(()) };
     let path =
         usize::try_from(call).ok().and_then(|call| result.calls.get(call)).map(|call| call.path.as_str());
-    let Some(tool) = path.and_then(|path| shared.gateway.catalog().get(path)) else { return Ok(()) };
+    let catalog = shared.gateway.catalog();
+    let Some(tool) = path.and_then(|path| catalog.get(path)) else { return Ok(()) };
     tool.tool().check_output(value).map_err(|found| {
         let violations: Vec<String> = found.iter().map(ToString::to_string).collect();
         let detail = format!("the value is not what {} gives: {}", tool.path(), violations.join("; "));

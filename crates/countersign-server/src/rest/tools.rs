@@ -45,7 +45,7 @@ pub(super) async fn list(
     let limit = Part { cursor: None, limit: wanted.limit.or(Some(MAX_LIMIT)) }.limit()?;
     let catalog = shared.gateway.catalog();
     let Some(query) = wanted.query.filter(|query| !query.trim().is_empty()) else {
-        return by_path(catalog, wanted.cursor.as_deref(), limit).map(Json);
+        return by_path(&catalog, wanted.cursor.as_deref(), limit).map(Json);
     };
     if wanted.cursor.is_some() {
         let detail = "a search has no parts; ask for more with `limit`, or leave out `query`";
@@ -154,7 +154,8 @@ pub(super) async fn explain(
         // Named and not opened: nothing happens in it.
         None => own_session_id(&caller, Through::Rest)?,
     };
-    let Some(tool) = shared.gateway.catalog().get(&request.tool) else {
+    let catalog = shared.gateway.catalog();
+    let Some(tool) = catalog.get(&request.tool) else {
         return Err(missing(&shared, request.tool));
     };
     let args = request.args.unwrap_or_else(|| json!({}));

@@ -217,7 +217,7 @@ impl Elicitation {
         let waits_for_its_tool = row.decision.is_none() && row.elicitation.origin == Origin::Gate;
         if waits_for_its_tool && catalog.at(tool).is_none() {
             self.cannot_approve = Some(format!(
-                "The tool {tool} is not registered in this server. Start it with the tool, then approve."
+                "The tool {tool} is not loaded in this server. Load its source or plugin, then approve. It can be denied now."
             ));
         }
         self

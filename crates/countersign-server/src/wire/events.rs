@@ -27,6 +27,16 @@ pub struct Happened {
     pub elicitation_id: Option<String>,
 }
 
+/// The tools of a source changed. The stream's `event:` is `catalog.changed`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct CatalogChanged {
+    /// When.
+    pub at: String,
+    /// The source, and what was added, changed and removed, in words.
+    pub detail: String,
+}
+
 /// The kinds of events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum HappenedKind {
@@ -40,6 +50,8 @@ pub enum HappenedKind {
     CallStarted,
     /// A call has an outcome.
     CallSettled,
+    /// The tools of a source changed.
+    CatalogChanged,
 }
 
 impl HappenedKind {
@@ -51,6 +63,7 @@ impl HappenedKind {
             Self::ExecutionStatus => "execution.status",
             Self::CallStarted => "call.started",
             Self::CallSettled => "call.settled",
+            Self::CatalogChanged => "catalog.changed",
         }
     }
 }

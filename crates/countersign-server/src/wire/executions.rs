@@ -75,6 +75,9 @@ pub struct ExecutionResult {
     pub paused: Option<Pending>,
     /// All of them, oldest first.
     pub pending: Vec<Pending>,
+    /// Tools that it cannot go on without and whose sources are not loaded; left out where there are none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub missing_tools: Vec<String>,
 }
 
 /// Why something failed.
@@ -246,6 +249,7 @@ impl ExecutionResult {
             logs: logs.collect(),
             paused: pending.first().cloned(),
             pending,
+            missing_tools: result.missing_tools.iter().map(ToString::to_string).collect(),
         }
     }
 }

@@ -20,7 +20,7 @@ pub use configuration::{Configuration, Setting};
 pub use decisions::{
     Decision, Elicitation, ElicitationResponse, Grant, GrantRequest, ResolveRequest, ResumeRequest,
 };
-pub use events::{Happened, HappenedKind};
+pub use events::{CatalogChanged, Happened, HappenedKind};
 pub use executions::{
     CallSummary, ExecuteRequest, ExecutionResult, ExecutionSummary, Failure, JournalEvent, LogLine, Pending,
     PendingKind, SettleRequest, Settlement, Status,

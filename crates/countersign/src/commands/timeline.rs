@@ -50,8 +50,11 @@ fn words(body: &EventBody, names: &Names) -> String {
             let by = by.as_ref().map_or_else(|| "the gateway".to_owned(), |by| names.of(by.as_str()));
             format!("cancelled by {by}: {}", shown::line(reason))
         }
-        EventBody::FoundInDoubt { call } => {
+        EventBody::FoundInDoubt { call, reason: None } => {
             format!("call {call} found in doubt: it started, and no outcome was recorded")
+        }
+        EventBody::FoundInDoubt { call, reason: Some(reason) } => {
+            format!("call {call} is in doubt: {}", shown::line(reason))
         }
         EventBody::DoubtSettled { call, settlement, by } => {
             let how = match settlement {

@@ -50,9 +50,9 @@ pub(super) struct Item {
     pub(super) news: News,
 }
 
-/// What happened to an execution, as far as it is shared.
+/// What happened, as far as it is shared.
 pub(super) struct News {
-    pub(super) requester: PrincipalId,
+    pub(super) requester: Option<PrincipalId>,
     pub(super) brief: Bytes,
     pub(super) whole: Whole,
 }

@@ -13,10 +13,10 @@ use crate::wire::{self, HappenedKind};
 pub(super) enum Told {
     /// Nothing that a stream speaks of.
     Nothing,
-    /// Something happened to an execution.
+    /// Something happened to an execution, or to the catalog.
     Happened {
-        /// Who asked for the execution. Whoever may not decide is told of their own.
-        requester: PrincipalId,
+        /// Who asked for the execution: whoever may not decide is told of their own. None where everybody is told.
+        requester: Option<PrincipalId>,
         /// Everything that is told.
         whole: Bytes,
         /// Without what questions and decisions say.
@@ -30,6 +30,9 @@ pub(super) async fn told(shared: &Shared, record: &AuditRecord) -> Result<Told, 
         tracing::error!(seq = record.seq, "an audit record cannot be read");
         return Ok(Told::Nothing);
     };
+    if entry.what == "CatalogChanged" {
+        return Ok(catalog_changed(record.seq, &entry));
+    }
     let kinds = kinds(&entry);
     if kinds.is_empty() {
         return Ok(Told::Nothing);
@@ -43,7 +46,14 @@ pub(super) async fn told(shared: &Shared, record: &AuditRecord) -> Result<Told, 
             text(kinds, record.seq, &happened)
         }
     };
-    Ok(Told::Happened { requester, whole, brief })
+    Ok(Told::Happened { requester: Some(requester), whole, brief })
+}
+
+/// Everybody who may read events may also list tools, so that everybody is told.
+fn catalog_changed(seq: u64, entry: &AuditEntry) -> Told {
+    let changed = wire::CatalogChanged { at: entry.at.to_string(), detail: entry.detail.clone() };
+    let whole = text(&[HappenedKind::CatalogChanged], seq, &changed);
+    Told::Happened { requester: None, brief: whole.clone(), whole }
 }
 
 /// What an event says, and whose business it is.
@@ -72,7 +82,7 @@ async fn happened(
 
 /// The events that one record makes. Only the last of them carries the id: a client that was cut off in between reads them
 /// all again.
-fn text(kinds: &[HappenedKind], seq: u64, happened: &wire::Happened) -> Bytes {
+fn text(kinds: &[HappenedKind], seq: u64, happened: &impl serde::Serialize) -> Bytes {
     // JSON is one line, and values of ours can always be written.
     let data = serde_json::to_string(happened).unwrap_or_default();
     let mut text = String::with_capacity(kinds.len() * (data.len() + 64));
