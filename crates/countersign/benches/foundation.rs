@@ -13,6 +13,7 @@ use countersign_kernel::ports::{ElicitationFilter, Page, Store};
 use countersign_kernel::{
     Answer, Decide, Gateway, HookCall, HookError, HookVerdict, Patience, PreHook, Settings, Target,
 };
+use countersign_sdk::{Ctx, Effects, ForeignInput, Tool};
 use countersign_store::{SqliteOptions, SqliteStore, Synchronous};
 use countersign_testkit::lab;
 use countersign_testkit::ledger::Ledger;
@@ -31,6 +32,7 @@ fn main() -> Result<(), Failure> {
 
 async fn all() -> Result<(), Failure> {
     gates().await?;
+    large_catalog().await?;
     pipeline().await?;
     decision_to_handler().await?;
     disk_floor()?;
@@ -65,7 +67,7 @@ async fn gates() -> Result<(), Failure> {
         ("gate on a safe tool", "lab.read", "≤ 100 ns"),
         ("gate on a session-approved tool", "lab.destroy", "≤ 500 ns"),
     ] {
-        let tool = Arc::clone(gateway.catalog().get(path).ok_or("no such tool")?);
+        let tool = gateway.catalog().get(path).cloned().ok_or("no such tool")?;
         let args = json!({ "what": "x" });
         let mut samples = Vec::new();
         for _ in 0..100 {
@@ -77,6 +79,56 @@ async fn gates() -> Result<(), Failure> {
         }
         row(what, &format!("{:?}", median(samples)), reach);
     }
+    Ok(())
+}
+
+/// Tools of a source, worded like those of a large API.
+fn many_tools(count: usize) -> Result<Vec<Tool>, Failure> {
+    const WORDS: [&str; 8] = ["issue", "comment", "release", "branch", "secret", "runner", "label", "review"];
+    let properties: serde_json::Map<String, serde_json::Value> = (0..12)
+        .map(|n| (format!("field_{n}"), json!({ "type": "string", "description": "A field." })))
+        .collect();
+    let schema = json!({ "type": "object", "properties": properties });
+    let tool = |n: usize| {
+        let (one, other) = (WORDS[n % 8], WORDS[n / 8 % 8]);
+        let tool =
+            Tool::foreign(format!("api.{one}s.{other}_{n}"), schema.clone(), None, Effects::default())?;
+        let description = format!("Gives every {one} of a {other} that the caller may see. ").repeat(4);
+        Ok(tool
+            .name(format!("List {one}s of a {other}"))
+            .describe(description)
+            .handler(async |_: Ctx, input: ForeignInput| Ok(input.into_inner())))
+    };
+    (0..count).map(tool).collect()
+}
+
+async fn large_catalog() -> Result<(), Failure> {
+    let gateway = gateway_on(Arc::new(MemoryStore::default()), Settings::default()).await?;
+    let tools = many_tools(2_000)?;
+    let begun = Instant::now();
+    gateway.replace_source("api", tools).await?;
+    row("a source of 2,000 tools swapped in", &format!("{:?}", begun.elapsed()), "");
+    let catalog = gateway.catalog();
+    for (what, query) in [
+        ("search over 2,000 tools, one word", "release"),
+        ("search over 2,000 tools, three words", "list secret runner"),
+        ("search over 2,000 tools, nothing found", "payment"),
+    ] {
+        let mut samples = Vec::new();
+        for _ in 0..200 {
+            let begun = Instant::now();
+            std::hint::black_box(catalog.search(std::hint::black_box(query), 10));
+            samples.push(begun.elapsed());
+        }
+        row(what, &format!("{:?}", median(samples)), "≤ 2 ms");
+    }
+    let mut samples = Vec::new();
+    for _ in 0..50 {
+        let begun = Instant::now();
+        std::hint::black_box(catalog.near(std::hint::black_box("api.releases.brunch_7")));
+        samples.push(begun.elapsed());
+    }
+    row("near misses over 2,000 tools", &format!("{:?}", median(samples)), "");
     Ok(())
 }
 

@@ -300,15 +300,20 @@ async fn state(contact: &Contact, here: &[String], findings: &mut Findings) -> R
 }
 
 async fn waiting(contact: &Contact, findings: &mut Findings) -> Result<(), Problem> {
-    let (mut number, mut part) = (0, Some(Part::default()));
+    let (mut number, mut without_tool, mut part) = (0, 0, Some(Part::default()));
     while let Some(wanted) = part {
         let list = contact.operator.elicitations(&wanted).await?;
+        without_tool += list.items.iter().filter(|asked| asked.cannot_approve.is_some()).count();
         number +=
             list.items.iter().filter(|asked| crate::report::time_left(&asked.question).is_some()).count();
         for damaged in &list.damaged {
             findings.bad("inbox", format!("{} is damaged", damaged.id), damaged.message.clone());
         }
         part = Part::after(&list);
+    }
+    if without_tool > 0 {
+        let found = format!("{without_tool} waiting for a tool that is not loaded");
+        findings.odd("inbox", found, "Load its source or plugin to approve; they can be denied now.");
     }
     match number {
         0 => findings.good("inbox", "empty"),
