@@ -67,7 +67,7 @@ impl Operation {
         let mut headers = vec![("Accept".to_owned(), self.accept.clone())];
         self.add_headers(arguments, &mut headers)?;
         let body = self.body(arguments, &mut headers)?;
-        Ok(HttpRequest { method: self.method, url, headers, body })
+        Ok(HttpRequest { method: self.method.to_owned(), url, headers, body })
     }
 
     fn path(&self, arguments: &Map<String, Value>) -> Result<String, RequestError> {
