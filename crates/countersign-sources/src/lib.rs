@@ -8,6 +8,8 @@
 //! (server and binary). A source never lowers its own risk class: what it says of itself counts only where the operator
 //! trusts it.
 
+mod bounded;
+pub mod graphql;
 pub mod http;
 pub mod mcp;
 mod offer;

@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 
 use super::media::{self, MediaKind};
 use super::operation::Operation;
+use crate::bounded::bounded;
 use crate::request::{MAX_ERROR_BODY_BYTES, UpstreamError};
 
 /// The member of a result that holds a list.
@@ -86,16 +87,7 @@ fn readable(content_type: &str, headers: &[(String, String)], body: &[u8]) -> St
         (None, Ok(text)) => text.to_owned(),
         (None, Err(_)) => format!("{} bytes of {content_type}", body.len()),
     };
-    let text = text.trim();
-    if text.len() <= MAX_ERROR_BODY_BYTES {
-        return text.to_owned();
-    }
-    let mark = "…";
-    let mut end = MAX_ERROR_BODY_BYTES - mark.len();
-    while !text.is_char_boundary(end) {
-        end -= 1;
-    }
-    format!("{}{mark}", &text[..end])
+    bounded(text.trim(), MAX_ERROR_BODY_BYTES)
 }
 
 fn header<'h>(headers: &'h [(String, String)], name: &'h str) -> Option<&'h str> {

@@ -168,12 +168,13 @@ pub(super) fn effects(operation: Described<'_>) -> Effects {
 }
 
 fn says_change(operation: Described<'_>) -> bool {
-    operation.operation_id.is_some_and(id_says_change)
+    operation.operation_id.is_some_and(name_says_change)
         || path_says_change(operation.path)
         || operation.summary.is_some_and(summary_says_change)
 }
 
-fn id_says_change(id: &str) -> bool {
+/// Whether an identifier says that what it names changes something.
+pub(crate) fn name_says_change(id: &str) -> bool {
     if words(id).iter().any(|word| ALWAYS.contains(&word.as_str())) {
         return true;
     }

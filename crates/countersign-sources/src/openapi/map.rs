@@ -15,6 +15,7 @@ use super::parameters::{Declared, Need, Parameter, Place};
 use super::patterns::Patterns;
 use super::security::{self, ProposedCredential};
 use super::{Document, bodies, input, parameters, servers};
+use crate::bounded::bounded;
 use crate::offer::{Offer, OfferedTool, Unmapped};
 
 /// The methods that become tools.
@@ -278,15 +279,4 @@ fn description(operation: &Value, origin: &str) -> String {
     let long = if long == summary { "" } else { long };
     let parts: Vec<&str> = [deprecated, summary, long].into_iter().filter(|part| !part.is_empty()).collect();
     if parts.is_empty() { origin.to_owned() } else { bounded(&parts.join("\n\n"), MAX_DESCRIPTION_BYTES) }
-}
-
-fn bounded(text: &str, most_bytes: usize) -> String {
-    if text.len() <= most_bytes {
-        return text.to_owned();
-    }
-    let mut end = most_bytes - '…'.len_utf8();
-    while !text.is_char_boundary(end) {
-        end -= 1;
-    }
-    format!("{}…", text[..end].trim_end())
 }

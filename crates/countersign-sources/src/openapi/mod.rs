@@ -7,7 +7,7 @@ mod answer;
 mod bodies;
 mod cycles;
 mod document;
-mod effects;
+pub(crate) mod effects;
 mod encode;
 mod input;
 mod map;

@@ -1,4 +1,4 @@
-//! OpenAPI documents as tools: published documents whole, and small ones for each rule.
+//! OpenAPI documents and GraphQL schemas as tools: published ones whole, and small ones for each rule.
 
 #![expect(
     clippy::unwrap_used,
@@ -10,6 +10,7 @@
 mod answers;
 mod bodies;
 mod generated;
+mod graphql;
 mod npm;
 mod published;
 mod requests;
