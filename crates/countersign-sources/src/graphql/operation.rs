@@ -62,7 +62,7 @@ impl Operation {
             ("Content-Type", "application/json"),
         ];
         Ok(HttpRequest {
-            method: "POST",
+            method: "POST".to_owned(),
             url: self.endpoint.clone(),
             headers: headers.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec(),
             body: Some(body.to_string().into_bytes()),
