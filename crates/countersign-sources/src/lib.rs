@@ -9,14 +9,22 @@
 //! trusts it.
 
 mod bounded;
+mod choice;
+mod connect;
+mod figures;
 pub mod graphql;
 pub mod http;
 pub mod mcp;
 mod offer;
 pub mod openapi;
+mod pin;
+mod registry;
 mod request;
 mod secrets;
+mod tools;
 
+pub use connect::SecretReader;
 pub use offer::{Offer, OfferedTool, Unmapped};
+pub use registry::{MAX_SOURCES, SourceRegistry};
 pub use request::{HttpRequest, MAX_ERROR_BODY_BYTES, RequestError, UpstreamError};
 pub use secrets::{MASK, SHORTEST_SECRET_BYTES, Secrets};

@@ -73,7 +73,7 @@ fn values_travel_only_as_variables() {
     let request = small().operations["mutation.create_product"]
         .request(&json!({ "input": { "name": "\") { evil } #" } }))
         .unwrap();
-    assert_eq!((request.method, request.url.as_str()), ("POST", "https://shop.example/graphql"));
+    assert_eq!((request.method.as_str(), request.url.as_str()), ("POST", "https://shop.example/graphql"));
     let body: Value = serde_json::from_slice(&request.body.unwrap()).unwrap();
     assert_eq!(body["variables"], json!({ "input": { "name": "\") { evil } #" } }));
     assert_eq!(

@@ -1,0 +1,115 @@
+//! Pinning: what a source offers, compared with what a person accepted of it. Pure.
+//!
+//! A tool is known by what it is at the source (its origin), never by its name: a rename there is a new tool. Its name here
+//! is ours, and stays with its origin.
+
+use std::collections::BTreeMap;
+
+use countersign_kernel::ports::{FieldChange, ToolStanding};
+use serde_json::{Value, json};
+
+use crate::offer::{Offer, OfferedTool};
+
+/// A tool that is offered, was accepted, or both.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Compared {
+    /// As it is offered; as it was accepted where it is offered no more.
+    pub(crate) tool: OfferedTool,
+    pub(crate) standing: ToolStanding,
+    pub(crate) changes: Vec<FieldChange>,
+}
+
+/// Every tool of an offer and of what was accepted, by name.
+pub(crate) fn compare(accepted: &[OfferedTool], offer: &Offer) -> Vec<Compared> {
+    let mut known: BTreeMap<&str, &OfferedTool> =
+        accepted.iter().map(|tool| (tool.origin.as_str(), tool)).collect();
+    let mut compared: Vec<Compared> = Vec::with_capacity(offer.tools.len());
+    for tool in &offer.tools {
+        let (standing, changes) = match known.remove(tool.origin.as_str()) {
+            None => (ToolStanding::New, Vec::new()),
+            Some(before) => match changes(before, tool) {
+                none if none.is_empty() => (ToolStanding::Accepted, none),
+                some => (ToolStanding::Changed, some),
+            },
+        };
+        compared.push(Compared { tool: tool.clone(), standing, changes });
+    }
+    let missing = known.into_values().map(|tool| Compared {
+        tool: tool.clone(),
+        standing: ToolStanding::Missing,
+        changes: Vec::new(),
+    });
+    compared.extend(missing);
+    compared.sort_by(|a, b| a.tool.name.cmp(&b.tool.name));
+    compared
+}
+
+/// The parts of a definition that differ. The name is ours and no part of it.
+fn changes(before: &OfferedTool, now: &OfferedTool) -> Vec<FieldChange> {
+    let fields: [(&'static str, Value, Value); 5] = [
+        ("title", json!(before.title), json!(now.title)),
+        ("description", json!(before.description), json!(now.description)),
+        ("inputSchema", before.input_schema.clone(), now.input_schema.clone()),
+        ("outputSchema", json!(before.output_schema), json!(now.output_schema)),
+        ("effects", json!(before.effects), json!(now.effects)),
+    ];
+    let differing = fields.into_iter().filter(|(_, before, now)| before != now);
+    differing
+        .map(|(field, before, now)| FieldChange {
+            field,
+            accepted: before.to_string(),
+            offered: now.to_string(),
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use countersign_sdk::Effects;
+
+    fn tool(origin: &str, description: &str) -> OfferedTool {
+        OfferedTool {
+            name: origin.to_owned(),
+            title: None,
+            description: description.to_owned(),
+            input_schema: json!({ "type": "object" }),
+            output_schema: None,
+            effects: Effects::default(),
+            origin: origin.to_owned(),
+        }
+    }
+
+    fn standings(accepted: &[OfferedTool], offered: Vec<OfferedTool>) -> Vec<(String, ToolStanding)> {
+        let offer = Offer { tools: offered, ..Offer::default() };
+        compare(accepted, &offer).into_iter().map(|found| (found.tool.origin, found.standing)).collect()
+    }
+
+    #[test]
+    fn a_tool_is_accepted_only_while_its_whole_definition_is_what_was_accepted() {
+        let accepted = [tool("a", "reads"), tool("b", "reads"), tool("c", "reads")];
+        let offered = vec![tool("a", "reads"), tool("b", "reads and sends"), tool("d", "new")];
+        assert_eq!(
+            standings(&accepted, offered),
+            [
+                ("a".to_owned(), ToolStanding::Accepted),
+                ("b".to_owned(), ToolStanding::Changed),
+                ("c".to_owned(), ToolStanding::Missing),
+                ("d".to_owned(), ToolStanding::New),
+            ]
+        );
+    }
+
+    #[test]
+    fn lowered_effects_are_a_change_and_another_name_is_none() {
+        let accepted = OfferedTool {
+            effects: Effects { destructive: true, ..Effects::default() },
+            ..tool("a", "deletes")
+        };
+        let lowered = OfferedTool { effects: Effects::default(), ..accepted.clone() };
+        let renamed = OfferedTool { name: "other".to_owned(), ..accepted.clone() };
+        let accepted = [accepted];
+        assert_eq!(standings(&accepted, vec![lowered]), [("a".to_owned(), ToolStanding::Changed)]);
+        assert_eq!(standings(&accepted, vec![renamed]), [("a".to_owned(), ToolStanding::Accepted)]);
+    }
+}

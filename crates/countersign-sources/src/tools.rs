@@ -1,0 +1,237 @@
+//! Accepted tools of a source as tools of the gateway: the handler that sends the call to where the tool lives.
+//!
+//! Promise: what may write is sent at most once. Where it was sent and no answer tells what became of it, the call is in
+//! doubt. A destructive call of an MCP server is not sent if the server offers another definition by then.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use countersign_sdk::{
+    Ctx, Effects, ForeignInput, ForeignToolError, Form, Tool, ToolError, ToolErrorCode, ToolPath,
+};
+use serde_json::{Map, Value, json};
+
+use crate::connect::Connection;
+use crate::figures::Figures;
+use crate::graphql;
+use crate::http::{Exchange, Extent, HttpClient, Intent};
+use crate::mcp::{
+    Asker, Call, CallFailure, CallOutcome, Difference, NobodyToAsk, OutcomeKind, Question, Reply, Upstream,
+};
+use crate::offer::OfferedTool;
+use crate::openapi;
+use crate::request::{HttpRequest, RequestError, UpstreamError};
+
+/// One accepted tool, on its way to the catalog.
+pub(crate) struct Accepted<'a> {
+    pub(crate) source: &'a str,
+    pub(crate) path: &'a ToolPath,
+    pub(crate) tool: &'a OfferedTool,
+    /// After the operator's settings.
+    pub(crate) effects: Effects,
+    pub(crate) figures: Arc<Figures>,
+}
+
+impl Accepted<'_> {
+    /// The tool with its handler; nothing where the connection does not know it.
+    pub(crate) fn tool(self, connection: &Connection) -> Option<Result<Tool, ForeignToolError>> {
+        let target = match connection {
+            Connection::OpenApi { operations, client } => {
+                Target::OpenApi(Arc::clone(operations.get(&self.tool.name)?), client.clone())
+            }
+            Connection::GraphQl { operations, client } => {
+                Target::GraphQl(Arc::clone(operations.get(&self.tool.name)?), client.clone())
+            }
+            Connection::Mcp(upstream) => Target::Mcp(Arc::clone(upstream), Box::new(self.tool.clone())),
+        };
+        Some(self.built(target))
+    }
+
+    fn built(self, target: Target) -> Result<Tool, ForeignToolError> {
+        let OfferedTool { title, description, input_schema, output_schema, origin, .. } = self.tool;
+        let output = match target {
+            Target::Mcp(..) => Some(mcp_output(output_schema.as_ref())),
+            _ => output_schema.clone(),
+        };
+        let intent = if self.effects.read_only { Intent::Read } else { Intent::Write };
+        let (target, figures, source) = (Arc::new(target), self.figures, self.source.to_owned());
+        let builder = Tool::foreign(self.path.to_string(), input_schema.clone(), output, self.effects)?
+            .name(title.as_deref().unwrap_or(origin))
+            .describe(description);
+        Ok(builder.handler(move |ctx: Ctx, input: ForeignInput| {
+            let (target, figures, source) = (Arc::clone(&target), Arc::clone(&figures), source.clone());
+            async move {
+                let begun = tokio::time::Instant::now();
+                let result = target.call(&ctx, input.into_inner(), intent, &source).await;
+                figures.count(begun.elapsed(), result.is_err());
+                result
+            }
+        }))
+    }
+}
+
+/// Where a call goes.
+enum Target {
+    OpenApi(Arc<openapi::Operation>, HttpClient),
+    GraphQl(Arc<graphql::Operation>, HttpClient),
+    Mcp(Arc<Upstream>, Box<OfferedTool>),
+}
+
+impl Target {
+    async fn call(
+        &self,
+        ctx: &Ctx,
+        arguments: Value,
+        intent: Intent,
+        source: &str,
+    ) -> Result<Value, ToolError> {
+        match self {
+            Self::OpenApi(operation, client) => {
+                let request = operation.request(&arguments);
+                sent(client, request, intent, |status, headers, body| operation.result(status, headers, body))
+                    .await
+            }
+            Self::GraphQl(operation, client) => {
+                let request = operation.request(&arguments);
+                sent(client, request, intent, |status, headers, body| operation.result(status, headers, body))
+                    .await
+            }
+            Self::Mcp(upstream, accepted) => {
+                call_mcp(upstream, accepted, ctx, arguments, intent, source).await
+            }
+        }
+    }
+}
+
+async fn sent(
+    client: &HttpClient,
+    request: Result<HttpRequest, RequestError>,
+    intent: Intent,
+    result: impl FnOnce(u16, &[(String, String)], &[u8]) -> Result<Value, UpstreamError>,
+) -> Result<Value, ToolError> {
+    let request =
+        request.map_err(|error| ToolError::coded(ToolErrorCode::InvalidParams, error.to_string()))?;
+    let exchange = client.send(request, intent).await;
+    let in_doubt = exchange.is_in_doubt(intent);
+    match exchange {
+        Exchange::NotSent(reason) => Err(ToolError::with_code(reason.code(), reason.to_string())),
+        Exchange::Lost(lost) if in_doubt => Err(ToolError::outcome_unknown(lost.to_string())),
+        Exchange::Lost(lost) => Err(ToolError::with_code("upstream_lost", lost.to_string())),
+        Exchange::Answered(answer) if in_doubt => Err(ToolError::outcome_unknown(format!(
+            "a proxy answered {} in place of the service, which may have acted",
+            answer.status
+        ))),
+        Exchange::Answered(answer) => match (answer.extent, answer.status) {
+            // It took effect; only its answer is too long to keep.
+            (Extent::Cut { limit_bytes }, 200..300) => Ok(json!({
+                "cut": format!("the answer has more than {limit_bytes} bytes; this is its beginning"),
+                "beginning": String::from_utf8_lossy(&answer.body[..answer.body.len().min(4096)]),
+            })),
+            _ => result(answer.status, &answer.headers, &answer.body)
+                .map_err(|error| ToolError::with_code(error.code(), error.to_string())),
+        },
+    }
+}
+
+async fn call_mcp(
+    upstream: &Upstream,
+    accepted: &OfferedTool,
+    ctx: &Ctx,
+    arguments: Value,
+    intent: Intent,
+    source: &str,
+) -> Result<Value, ToolError> {
+    let Value::Object(arguments) = arguments else {
+        return Err(ToolError::coded(ToolErrorCode::InvalidParams, "the arguments are not an object"));
+    };
+    if intent == Intent::Write {
+        match upstream.difference(accepted).await {
+            Ok(Difference::None) => {}
+            Ok(Difference::Gone | Difference::Changed(_)) => {
+                let message = format!(
+                    "{source} changed this tool since its definition was accepted. The call was not sent; `countersign \
+                     source show {source}` shows what changed."
+                );
+                return Err(ToolError::with_code("tool_changed", message));
+            }
+            Err(failure) => return Err(ToolError::with_code("upstream_not_reached", failure.to_string())),
+        }
+    }
+    let progress = ctx.clone();
+    let call = Call {
+        asker: asker(ctx, intent, source),
+        progress: Arc::new(move |update| {
+            progress.progress(update.progress, update.total, update.message.unwrap_or_default());
+        }),
+        ..Call::new(accepted.origin.clone(), arguments, intent)
+    };
+    match upstream.call(call).await {
+        Ok(CallOutcome { kind: OutcomeKind::Failed, content, .. }) => {
+            Err(ToolError::with_code("upstream_error", text_of(&content)))
+        }
+        Ok(outcome) => Ok(value_of(outcome)),
+        Err(failure) if failure.is_in_doubt(intent) => Err(ToolError::outcome_unknown(failure.to_string())),
+        Err(failure @ CallFailure::Cancelled) => {
+            Err(ToolError::coded(ToolErrorCode::Cancelled, failure.to_string()))
+        }
+        Err(failure) => Err(ToolError::with_code(failure.code(), failure.to_string())),
+    }
+}
+
+/// An MCP answer as a value: as the server sent it, so that a client of the gateway can be given the same.
+fn value_of(outcome: CallOutcome) -> Value {
+    let mut value = Map::new();
+    value.insert("content".to_owned(), Value::Array(outcome.content));
+    if let Some(structured) = outcome.structured {
+        value.insert("structuredContent".to_owned(), structured);
+    }
+    if let Some(meta) = outcome.meta {
+        value.insert("_meta".to_owned(), meta);
+    }
+    Value::Object(value)
+}
+
+/// The schema of [`value_of`].
+fn mcp_output(structured: Option<&Value>) -> Value {
+    let mut properties = json!({ "content": { "type": "array", "items": { "type": "object" } } });
+    let mut required = vec!["content"];
+    if let Some(schema) = structured {
+        properties["structuredContent"] = schema.clone();
+        required.push("structuredContent");
+    }
+    json!({ "type": "object", "properties": properties, "required": required })
+}
+
+fn text_of(content: &[Value]) -> String {
+    let texts: Vec<&str> = content.iter().filter_map(|block| block.get("text")?.as_str()).collect();
+    let text =
+        if texts.is_empty() { "the tool failed and does not say why".to_owned() } else { texts.join("\n") };
+    crate::bounded::bounded(&text, crate::request::MAX_ERROR_BODY_BYTES)
+}
+
+/// Who answers a server's questions. A handler that waits for a person may be given up and entered again, which would send
+/// its call a second time: so only reads may ask. A call that may write is told that the person declined.
+fn asker(ctx: &Ctx, intent: Intent, source: &str) -> Arc<dyn Asker> {
+    match intent {
+        Intent::Read => Arc::new(AskPeople { ctx: ctx.clone(), source: source.to_owned() }),
+        Intent::Write => Arc::new(NobodyToAsk),
+    }
+}
+
+/// Puts a server's questions to the gateway's people, with the source named as the one who asks.
+struct AskPeople {
+    ctx: Ctx,
+    source: String,
+}
+
+#[async_trait]
+impl Asker for AskPeople {
+    async fn ask(&self, question: Question) -> Reply {
+        let message = format!("{} asks: {}", self.source, question.message);
+        match self.ctx.elicit(Form::<Value>::with_schema(message, question.schema)).await {
+            Ok(Some(answer)) => Reply::Accepted(answer),
+            Ok(None) => Reply::Declined,
+            Err(_) => Reply::Cancelled,
+        }
+    }
+}
