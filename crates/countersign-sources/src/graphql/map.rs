@@ -61,9 +61,10 @@ impl Schema {
                 "subscriptions are not offered as tools",
             ));
         }
-        let proposed = found.iter().map(|(tool, _)| (tool.origin.as_str(), tool.name.clone())).collect();
+        let proposed: Vec<(&str, String)> =
+            found.iter().map(|(tool, _)| (tool.origin.as_str(), tool.name.clone())).collect();
         let decided = Decided { overrides: &options.name_overrides, given: &options.given_names };
-        let (names, warnings) = names::assign_proposed(proposed, decided);
+        let (names, warnings) = names::assign_proposed(&proposed, decided);
         offer.warnings.extend(warnings);
         let mut operations = BTreeMap::new();
         for (name, (mut tool, operation)) in names.into_iter().zip(found) {

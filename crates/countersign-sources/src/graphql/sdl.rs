@@ -86,10 +86,10 @@ fn read_type(schema: &mut Schema, definition: Definition) {
             None
         }
     };
-    if let Some(made) = made {
-        if schema.types.insert(name.clone(), made).is_some() {
-            warnings.push(format!("the type {name} is there twice; the last one counts"));
-        }
+    if let Some(made) = made
+        && schema.types.insert(name.clone(), made).is_some()
+    {
+        warnings.push(format!("the type {name} is there twice; the last one counts"));
     }
     schema.warnings = warnings;
 }
@@ -136,7 +136,7 @@ fn fields(owner: &str, told: Option<cst::FieldsDefinition>, warnings: &mut Vec<S
         let directives = field.directives().into_iter().flat_map(|told| told.directives());
         let field = Field {
             description: description(field.description()),
-            arguments: arguments.filter_map(input).collect(),
+            arguments: arguments.filter_map(|told| input(&told)).collect(),
             kind,
             is_deprecated: directives.filter_map(|one| text(one.name())).any(|name| name == "deprecated"),
             name,
@@ -151,7 +151,7 @@ fn fields(owner: &str, told: Option<cst::FieldsDefinition>, warnings: &mut Vec<S
     made
 }
 
-fn input(told: cst::InputValueDefinition) -> Option<InputValue> {
+fn input(told: &cst::InputValueDefinition) -> Option<InputValue> {
     Some(InputValue {
         name: text(told.name())?,
         description: description(told.description()),
@@ -161,7 +161,7 @@ fn input(told: cst::InputValueDefinition) -> Option<InputValue> {
 }
 
 fn input_fields(told: Option<cst::InputFieldsDefinition>) -> Vec<InputValue> {
-    told.into_iter().flat_map(|told| told.input_value_definitions()).filter_map(input).collect()
+    told.into_iter().flat_map(|told| told.input_value_definitions()).filter_map(|told| input(&told)).collect()
 }
 
 fn members(told: Option<cst::UnionMemberTypes>) -> Vec<String> {

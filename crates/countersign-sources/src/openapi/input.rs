@@ -124,13 +124,11 @@ fn parameter_schema(converter: &mut Converter<'_>, declared: &Declared<'_>) -> R
         // Swagger 2 has the description in the schema already.
         let is_said = declared.schema.and_then(|schema| schema.get("description")).and_then(Value::as_str)
             == Some(text);
-        if !is_said {
-            if let Some(text) = converter.description(text)? {
-                let default = keywords.get("description").and_then(Value::as_str);
-                let default = default.and_then(|said| said.find("Default: ").map(|at| said[at..].to_owned()));
-                let text = default.map_or_else(|| text.clone(), |default| format!("{text} {default}"));
-                keywords.insert("description".into(), text.into());
-            }
+        if !is_said && let Some(text) = converter.description(text)? {
+            let default = keywords.get("description").and_then(Value::as_str);
+            let default = default.and_then(|said| said.find("Default: ").map(|at| said[at..].to_owned()));
+            let text = default.map_or_else(|| text.clone(), |default| format!("{text} {default}"));
+            keywords.insert("description".into(), text.into());
         }
     }
     if declared.is_deprecated {
@@ -163,10 +161,10 @@ fn body_schema<'d>(
     };
     let said =
         [declared.description.map(str::to_owned), note].into_iter().flatten().collect::<Vec<_>>().join(" ");
-    if let Some(text) = converter.description(&said)? {
-        if let Some(keywords) = made.as_object_mut() {
-            keywords.entry("description").or_insert(text.into());
-        }
+    if let Some(text) = converter.description(&said)?
+        && let Some(keywords) = made.as_object_mut()
+    {
+        keywords.entry("description").or_insert(text.into());
     }
     Ok((made, converter))
 }

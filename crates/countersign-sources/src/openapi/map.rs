@@ -130,7 +130,7 @@ impl<'d> Mapping<'d> {
                 match self.read(method, path, item, operation) {
                     Ok(found) => self.found.push(found),
                     Err(reason) => {
-                        self.unmapped.push(Unmapped { origin: format!("{method} {path}"), reason })
+                        self.unmapped.push(Unmapped { origin: format!("{method} {path}"), reason });
                     }
                 }
             }

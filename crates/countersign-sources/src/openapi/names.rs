@@ -38,13 +38,14 @@ pub(crate) struct Decided<'o> {
 
 /// One name for each operation, in their order; and what is wrong with names that were decided.
 pub(crate) fn assign(operations: &[Named<'_>], decided: Decided<'_>) -> (Vec<String>, Vec<String>) {
-    let proposed = operations.iter().map(|operation| (operation.origin, by_rule(operation))).collect();
-    assign_proposed(proposed, decided)
+    let proposed: Vec<(&str, String)> =
+        operations.iter().map(|operation| (operation.origin, by_rule(operation))).collect();
+    assign_proposed(&proposed, decided)
 }
 
 /// As [`assign`], for operations whose rule is another.
 pub(crate) fn assign_proposed(
-    proposed: Vec<(&str, String)>,
+    proposed: &[(&str, String)],
     decided: Decided<'_>,
 ) -> (Vec<String>, Vec<String>) {
     let mut warnings = Vec::new();
@@ -73,7 +74,7 @@ pub(crate) fn assign_proposed(
         .map(|(origin, name)| fixed.get(origin).map_or_else(|| name.clone(), |fixed| (*fixed).to_owned()))
         .collect();
     let free: Vec<usize> = (0..names.len()).filter(|at| !fixed.contains_key(proposed[*at].0)).collect();
-    part(&mut names, &free, &proposed, &taken);
+    part(&mut names, &free, proposed, &taken);
     (names, warnings)
 }
 

@@ -120,7 +120,7 @@ impl Operation {
             let value = value?;
             match parameter.form {
                 ParameterForm::Styled(writing) => {
-                    pairs.extend(style::in_query(&parameter.name, value, writing))
+                    pairs.extend(style::in_query(&parameter.name, value, writing));
                 }
                 ParameterForm::Json | ParameterForm::Text => {
                     let text = content_text(parameter, value);
@@ -156,7 +156,7 @@ impl Operation {
             let value = value?;
             match parameter.form {
                 ParameterForm::Styled(writing) => {
-                    cookies.extend(style::in_query(&parameter.name, value, writing))
+                    cookies.extend(style::in_query(&parameter.name, value, writing));
                 }
                 ParameterForm::Json | ParameterForm::Text => {
                     cookies.push(format!(

@@ -225,10 +225,10 @@ impl<'d> Converter<'d> {
         let mut made = Map::new();
         made.insert("$ref".into(), format!("#/$defs/{name}").into());
         self.charge(name.len() + 20)?;
-        if let Some(text) = keywords.get("description").and_then(Value::as_str) {
-            if let Some(text) = self.description(text)? {
-                made.insert("description".into(), text.into());
-            }
+        if let Some(text) = keywords.get("description").and_then(Value::as_str)
+            && let Some(text) = self.description(text)?
+        {
+            made.insert("description".into(), text.into());
         }
         if self.document.dialect() == super::Dialect::OpenApi31 {
             return self.beside_reference(made, keywords);
@@ -245,10 +245,10 @@ impl<'d> Converter<'d> {
         let siblings = keywords.iter().filter(|(key, _)| !matches!(key.as_str(), "$ref" | "description"));
         let siblings: Map<String, Value> =
             siblings.map(|(key, value)| (key.clone(), value.clone())).collect();
-        if !siblings.is_empty() {
-            if let Value::Object(beside) = self.keywords(&siblings)? {
-                made.extend(beside);
-            }
+        if !siblings.is_empty()
+            && let Value::Object(beside) = self.keywords(&siblings)?
+        {
+            made.extend(beside);
         }
         Ok(Value::Object(made))
     }
@@ -352,10 +352,10 @@ impl<'d> Converter<'d> {
     fn file(&mut self, keywords: &Map<String, Value>) -> Result<Value, TooLarge> {
         let mut made = file_schema();
         self.charge(220)?;
-        if let Some(text) = keywords.get("description").and_then(Value::as_str) {
-            if let Some(text) = self.description(text)? {
-                made["description"] = text.into();
-            }
+        if let Some(text) = keywords.get("description").and_then(Value::as_str)
+            && let Some(text) = self.description(text)?
+        {
+            made["description"] = text.into();
         }
         Ok(made)
     }
@@ -415,10 +415,10 @@ fn nullable(mut made: Map<String, Value>, keywords: &Map<String, Value>) -> Valu
     if keywords.get("nullable") != Some(&Value::Bool(true)) {
         return Value::Object(made);
     }
-    if let Some(Value::Array(list)) = made.get_mut("enum") {
-        if !list.contains(&Value::Null) {
-            list.push(Value::Null);
-        }
+    if let Some(Value::Array(list)) = made.get_mut("enum")
+        && !list.contains(&Value::Null)
+    {
+        list.push(Value::Null);
     }
     let is_composed = ["$ref", "allOf", "anyOf", "oneOf"].iter().any(|key| made.contains_key(*key));
     if is_composed {
@@ -428,11 +428,11 @@ fn nullable(mut made: Map<String, Value>, keywords: &Map<String, Value>) -> Valu
         either.extend(description.map(|text| ("description".to_owned(), text)));
         return Value::Object(either);
     }
-    if let Some(Value::String(one)) = made.get("type") {
-        if one != "null" {
-            let both = json!([one, "null"]);
-            made.insert("type".into(), both);
-        }
+    if let Some(Value::String(one)) = made.get("type")
+        && one != "null"
+    {
+        let both = json!([one, "null"]);
+        made.insert("type".into(), both);
     }
     Value::Object(made)
 }

@@ -6,6 +6,8 @@
     clippy::panic,
     reason = "a test that meets the unexpected stops there"
 )]
+#![expect(clippy::disallowed_methods, reason = "it starts npm and node")]
+#![expect(clippy::needless_pass_by_value, reason = "`json!` at the call site reads better without `&`")]
 
 mod answers;
 mod bodies;
