@@ -34,6 +34,8 @@ fn every_operation_of_a_shared_name_is_told_apart_by_its_own_origin() {
         "/b": { "get": { "operationId": "things.list" } },
         "/c": { "get": { "operationId": "things.list.all" } },
         "/d": { "get": { "operationId": "things.get" } },
+        "/e": { "get": { "operationId": "stuff.list" } },
+        "/f": { "get": { "operationId": "stuff.list.all" } },
     });
     let mapped = small::map(paths.clone());
     insta::assert_snapshot!("shared_names", format!("{:#?}", names(&mapped)));

@@ -52,7 +52,8 @@ fn dots_and_nothing_are_refused_in_a_path() {
     let mapped = small::map(json!({ "/repos/{name}/x": { "get": {} } }));
     for value in [json!("."), json!(".."), json!(""), Value::Null, json!([])] {
         let refused = small::only(&mapped).request(&json!({ "name": value }));
-        assert!(matches!(refused, Err(RequestError::Unusable { .. })), "{value}: {refused:?}");
+        let names_it = matches!(&refused, Err(RequestError::Unusable { argument, .. }) if argument == "name");
+        assert!(names_it, "{value}: {refused:?}");
     }
     let fine = small::only(&mapped).request(&json!({ "name": "..." })).unwrap();
     assert_eq!(fine.url, "https://api.example/v1/repos/.../x");
@@ -209,5 +210,9 @@ fn a_schema_that_contains_itself_in_place_does_not_hang_the_validator() {
         let mapped = small::document(paths, schemas.clone()).map(&Options::default());
         let validator = jsonschema::draft202012::new(&mapped.offer.tools[0].input_schema).unwrap();
         assert!(validator.is_valid(&json!({ "body": { "children": [{ "children": [] }] } })), "{name}");
+        // Validators of clients may be less patient than ours: the circle itself is gone, the tree is not.
+        let definition = &mapped.offer.tools[0].input_schema["$defs"][name];
+        let stays = definition.to_string().contains("#/$defs/");
+        assert_eq!(stays, matches!(name, "Ping" | "Tree"), "{name}: {definition}");
     }
 }

@@ -87,6 +87,15 @@ fn query_parameters_follow_the_table_of_styles() {
 }
 
 #[test]
+fn each_place_has_its_default_style() {
+    let of = |place: &str| json!({ "name": "color", "in": place, "required": true, "schema": {} });
+    assert_eq!(written(of("query"), list()), "/x?color=blue&color=black&color=br%20own");
+    assert_eq!(written(of("query"), object()), "/x?B=150&G=200&R=100");
+    assert_eq!(written(of("path"), list()), "/x/blue,black,br%20own/y");
+    assert_eq!(written(of("path"), object()), "/x/B,150,G,200,R,100/y");
+}
+
+#[test]
 fn reserved_characters_stay_where_allowed_but_never_begin_another_parameter() {
     let parameter = json!({ "name": "color", "in": "query", "allowReserved": true, "schema": {} });
     assert_eq!(written(parameter, json!("a/b:c?d=e&f=g#h+i")), "/x?color=a/b:c?d=e%26f=g%23h%2Bi");
