@@ -76,7 +76,7 @@ impl SourceRegistry {
             registry.add_entry(config, SourceOrigin::File).await?;
         }
         for row in registry.inner.gateway.sources().await? {
-            match serde_json::from_value::<SourceConfig>(row.config) {
+            match SourceConfig::read(&row.config) {
                 // The operator's file has the last word on a name.
                 Ok(config) if !registry.entries().contains_key(&config.name) => {
                     registry.add_entry(config, SourceOrigin::Added).await?;

@@ -10,6 +10,7 @@ use std::path::PathBuf;
 use async_trait::async_trait;
 use countersign_sdk::EffectClass;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use crate::accept::Caller;
 
@@ -40,7 +41,7 @@ pub trait Sources: Send + Sync + 'static {
 
 /// How a source is reached and what is taken of it. It names credentials and never holds one.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[serde(rename_all = "camelCase")]
 pub struct SourceConfig {
     /// Its name: one segment of a path, the first of its tools' paths.
     pub name: String,
@@ -59,6 +60,41 @@ pub struct SourceConfig {
     /// Which of its tools are taken, and what the operator says of their effects.
     #[serde(default)]
     pub tools: ToolSettings,
+}
+
+/// Every field that a configuration can have; not each kind of source has all of them.
+const CONFIG_FIELDS: [&str; 16] = [
+    "name",
+    "kind",
+    "url",
+    "command",
+    "folder",
+    "protocol",
+    "trustAnnotations",
+    "document",
+    "server",
+    "variables",
+    "hosts",
+    "schema",
+    "credentials",
+    "allowPrivate",
+    "trustChanges",
+    "tools",
+];
+
+impl SourceConfig {
+    /// Reads a configuration from JSON. A field that nobody knows is an error: it may be a misspelt restriction.
+    pub fn read(value: &Value) -> Result<Self, SourcesError> {
+        let unknown = value
+            .as_object()
+            .into_iter()
+            .flatten()
+            .find(|(field, _)| !CONFIG_FIELDS.contains(&field.as_str()));
+        if let Some((field, _)) = unknown {
+            return Err(SourcesError::BadConfig(format!("a source has no field {field:?}")));
+        }
+        Self::deserialize(value).map_err(|error| SourcesError::BadConfig(error.to_string()))
+    }
 }
 
 /// What a source is and where.
