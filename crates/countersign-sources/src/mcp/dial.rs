@@ -56,7 +56,7 @@ async fn start(
     command: &CommandConfig,
     events: &Events,
 ) -> Result<Dialed, DialError> {
-    let link = Arc::new(Link::default());
+    let link = Arc::new(Link::new(secrets(config)));
     let (mut process, pipes) = ServerProcess::start(&config.name, command)
         .map_err(|error| DialError::NotStarted(format!("{} cannot be started: {error}", command.program)))?;
     let bytes = config.limits.message_bytes;
@@ -74,7 +74,7 @@ async fn start(
 }
 
 async fn reach(config: &UpstreamConfig, endpoint: &HttpEndpoint, events: &Events) -> Result<Dialed, String> {
-    let link = Arc::new(Link::default());
+    let link = Arc::new(Link::new(secrets(config)));
     let client = HttpClient::new(http_options(endpoint, config)).map_err(|error| error.to_string())?;
     let transport = HttpTransport::new(client, &endpoint.url, Arc::clone(&link), &config.limits);
     let connection = Connection::open(config, transport, link, events).await?;

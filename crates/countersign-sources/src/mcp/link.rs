@@ -3,6 +3,9 @@
 //!
 //! rmcp reads results into its own types. One malformed tool would then spoil a whole list, and fields it does not know
 //! would be lost. Our own requests are therefore custom requests, and [`Link::read`] hands their results through as JSON.
+//!
+//! Promise (R12): whatever comes in loses this source's secrets here, before rmcp logs it or anybody else sees it: results,
+//! errors, questions, progress and log messages.
 
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,6 +21,7 @@ use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 use crate::http::Intent;
+use crate::secrets::Secrets;
 
 /// The code of errors that we make ourselves where a server left a request without an answer.
 pub(super) const LOST_CODE: i32 = -32_099;
@@ -31,6 +35,7 @@ pub(super) struct Link {
     reason: OnceLock<String>,
     /// Requests whose results are handed through as JSON.
     raw: Mutex<HashSet<RequestId>>,
+    secrets: Secrets,
 }
 
 /// What the transport must know about a request, and what it says back. Travels in the request's extensions, never on
@@ -86,6 +91,10 @@ impl Sending {
 }
 
 impl Link {
+    pub(super) fn new(secrets: Secrets) -> Self {
+        Self { secrets, ..Self::default() }
+    }
+
     /// Notes that the connection is of no more use. The first reason counts.
     pub(super) fn close(&self, reason: impl Into<String>) {
         let _ = self.reason.set(reason.into());
@@ -118,6 +127,7 @@ impl Link {
     /// Reads a message on its way in. One that is no message of the protocol is dropped, unless it answers a request:
     /// then it becomes an error, because nothing else will answer it.
     pub(super) fn read(&self, value: Value) -> Option<RxJsonRpcMessage<RoleClient>> {
+        let value = self.secrets.redact_value(value);
         let answers = value.get("method").is_none().then(|| id_of(&value)).flatten();
         if let Some(id) = &answers
             && let Some(id) = self.take_raw(id)
@@ -193,6 +203,22 @@ mod tests {
         }
         let value = json!({ "jsonrpc": "2.0", "id": "3", "result": { "x": 1 } });
         assert_eq!(result(asked(3).read(value)), json!({ "x": 1 }));
+    }
+
+    #[test]
+    fn every_message_loses_its_secrets_on_the_way_in() {
+        let secret = countersign_sdk::SecretString::from("canary-9");
+        let link = Link::new(Secrets::new([&secret]));
+        for message in [
+            json!({ "jsonrpc": "2.0", "id": "q", "method": "elicitation/create", "params": { "message": "canary-9?",
+                "requestedSchema": { "type": "object", "properties": {} } } }),
+            json!({ "jsonrpc": "2.0", "method": "notifications/progress",
+                "params": { "progressToken": 1, "progress": 1, "message": "canary-9" } }),
+            json!({ "jsonrpc": "2.0", "id": 3, "error": { "code": 1, "message": "canary-9" } }),
+        ] {
+            let read = format!("{:?}", link.read(message).unwrap());
+            assert!(read.contains("[redacted]") && !read.contains("canary"), "{read}");
+        }
     }
 
     #[test]

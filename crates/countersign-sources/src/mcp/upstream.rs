@@ -189,8 +189,7 @@ impl Upstream {
             }
             result => result,
         };
-        let secrets = &self.shared.secrets;
-        result.map(|value| secrets.redact_value(value)).map_err(|failure| failure.redacted(secrets))
+        result.map_err(|failure| failure.redacted(&self.shared.secrets))
     }
 
     async fn listed(&self, method: &'static str, key: &'static str) -> Result<Listed, CallFailure> {
@@ -205,10 +204,7 @@ impl Upstream {
             }
             listed => listed,
         };
-        let secrets = &self.shared.secrets;
-        let mut listed = listed.map_err(|failure| failure.redacted(secrets))?;
-        listed.items = listed.items.into_iter().map(|item| secrets.redact_value(item)).collect();
-        Ok(listed)
+        listed.map_err(|failure| failure.redacted(&self.shared.secrets))
     }
 }
 
@@ -245,9 +241,7 @@ impl Shared {
     }
 
     async fn call_once(&self, call: &Call, cancel: &CancellationToken) -> Result<CallOutcome, CallFailure> {
-        let connection = self.connection().await?;
         let limits = &self.config.limits;
-        let _turn = connection.turn(limits.turn, cancel).await?;
         let in_flight = Arc::new(CallInFlight {
             asker: Arc::clone(&call.asker),
             progress: Arc::clone(&call.progress),
@@ -262,6 +256,14 @@ impl Shared {
                 None => None,
             };
             let params = call_params(call, round.as_ref(), answers);
+            // A modern server keeps nothing between rounds: while people answered it may have been restarted.
+            let connection = self.connection().await?;
+            if round.is_some() && connection.era == Era::Legacy {
+                return Err(CallFailure::NotSent(
+                    "the server no longer speaks the era in which it asked".into(),
+                ));
+            }
+            let _turn = connection.turn(limits.turn, cancel).await?;
             in_flight.activity.heard();
             let result = connection
                 .exchange(Exchange {
@@ -272,7 +274,7 @@ impl Shared {
                     cancel,
                 })
                 .await?;
-            match CallAnswer::read(result, &self.secrets)? {
+            match CallAnswer::read(result)? {
                 CallAnswer::Done(outcome) => return Ok(outcome),
                 CallAnswer::InputRequired { .. } if number >= MAX_ROUNDS => {
                     return Err(CallFailure::Refused {

@@ -50,14 +50,14 @@ async fn a_server_killed_during_a_write_leaves_it_in_doubt_at_once() {
     let server = connect(config).await;
     let (failure, ()) = tokio::join!(server.write("act", no_arguments()), async {
         eventually(|| ledger.path().metadata().unwrap().len() > 0).await;
-        let children = children_with("hostile.mjs", ledger.path().to_str().unwrap());
+        let children = processes_with("hostile.mjs", ledger.path().to_str().unwrap());
         kill(Pid::from_raw(children[0]), Signal::SIGKILL).unwrap();
     });
     assert!(failure.clone().unwrap_err().is_in_doubt(Intent::Write), "{failure:?}");
 }
 
 /// The processes whose command line has the one text and whose environment has the other.
-fn children_with(argument: &str, variable: &str) -> Vec<i32> {
+pub(crate) fn processes_with(argument: &str, variable: &str) -> Vec<i32> {
     let read = |pid: i32, file: &str| {
         std::fs::read(format!("/proc/{pid}/{file}"))
             .map(|bytes| String::from_utf8_lossy(&bytes).into_owned())

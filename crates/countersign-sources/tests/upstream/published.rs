@@ -161,3 +161,35 @@ async fn a_modern_servers_new_tool_is_told_as_an_event() {
     asks.event(|event| *event == UpstreamEvent::ToolsChanged).await;
     assert_eq!(asks.offer().await.unwrap().tools.len(), count + 1);
 }
+
+#[tokio::test]
+async fn a_modern_server_may_be_restarted_while_a_person_answers() {
+    struct KillsTheServer(std::path::PathBuf);
+    #[async_trait::async_trait]
+    impl countersign_sources::mcp::Asker for KillsTheServer {
+        async fn ask(&self, _: countersign_sources::mcp::Question) -> countersign_sources::mcp::Reply {
+            for pid in crate::lifetime::processes_with("asks.mjs", self.0.to_str().unwrap()) {
+                nix::sys::signal::kill(nix::unistd::Pid::from_raw(pid), nix::sys::signal::Signal::SIGKILL)
+                    .unwrap();
+            }
+            // A person takes longer than the gateway needs to notice.
+            tokio::time::sleep(std::time::Duration::from_secs(1)).await;
+            countersign_sources::mcp::Reply::Accepted(json!({ "confirm": true }))
+        }
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let ledger = folder.path().join("ledger");
+    let mut config = script_server("asks.mjs", &[], &[("LEDGER", ledger.to_str().unwrap())]);
+    config.protocol = Protocol::Modern;
+    config.limits.restart_wait = std::time::Duration::from_secs(60);
+    let asks = connect(config).await;
+    let mut deploy = call("deploy", json!({ "env": "prod" }), Intent::Write);
+    deploy.asker = std::sync::Arc::new(KillsTheServer(ledger.clone()));
+    // Whether the gateway sees the end of the server before it sends is a race; either way the call runs at most once.
+    match asks.call(deploy).await {
+        Ok(outcome) => assert_eq!(text(&outcome), "deployed to prod"),
+        Err(failure) => assert!(failure.is_in_doubt(Intent::Write), "{failure:?}"),
+    }
+    assert!(std::fs::read_to_string(&ledger).unwrap_or_default().lines().count() <= 1);
+    asks.event(|event| *event == UpstreamEvent::Connected).await;
+}
