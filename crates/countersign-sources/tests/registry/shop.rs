@@ -160,8 +160,8 @@ impl SecretReader for OneSecret {
         }
     }
 
-    fn variable(&self, _: &str) -> Option<String> {
-        None
+    fn variable(&self, name: &str) -> Option<String> {
+        std::env::var(name).ok()
     }
 }
 

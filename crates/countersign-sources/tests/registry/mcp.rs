@@ -1,0 +1,70 @@
+//! A published MCP server behind the gate: the file system server from npm, as a child process.
+
+use countersign_kernel::ports::{Acceptance, SourceConfig, Sources as _, ToolStanding};
+use countersign_testkit::world::{InTests as _, admin, yes};
+use serde_json::json;
+
+use crate::shop::Shop;
+use crate::toolbox::node_folder;
+
+/// The server, for one folder.
+fn files(folder: &std::path::Path) -> SourceConfig {
+    let script = node_folder().join("node_modules/@modelcontextprotocol/server-filesystem/dist/index.js");
+    let config = json!({ "name": "files", "kind": "mcp", "command": ["node", script, folder] });
+    SourceConfig::read(&config).unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_tool_of_an_mcp_server_waits_for_a_person_unless_the_operator_says_that_it_reads() {
+    let (shop, folder) = (Shop::open().await, tempfile::tempdir().unwrap());
+    let folder = folder.path().canonicalize().unwrap();
+    let file = folder.join("note.txt");
+    let mut config = files(&folder);
+    config.tools.read_only = vec!["read_text_file".to_owned()];
+    let offered = shop.registry.put(&admin(), config).await.unwrap();
+    assert!(offered.summary.new > 5 && offered.summary.callable == 0, "{:?}", offered.summary);
+    shop.registry.accept(&admin(), "files", Acceptance::default()).await.unwrap();
+
+    let write = json!({ "path": file, "content": "countersigned" });
+    let waiting = shop.gateway.ask("files.write_file", write).await.unwrap();
+    assert!(waiting.paused().is_some() && !file.exists(), "nothing ran before the yes");
+    shop.gateway.ann_says(&waiting, yes()).await.unwrap();
+    let end = shop.gateway.end_of(&waiting).await;
+    assert!(end.success(), "{end:?}");
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), "countersigned");
+
+    let read = shop.gateway.ask("files.read_text_file", json!({ "path": file })).await.unwrap();
+    assert_eq!(read.value.unwrap()["content"][0]["text"], "countersigned");
+    let outside = shop.gateway.ask("files.read_text_file", json!({ "path": "/etc/passwd" })).await.unwrap();
+    assert_eq!(outside.error.unwrap().code, "upstream_error");
+    let summary = shop.registry.show("files").await.unwrap().summary;
+    assert_eq!((summary.calls.calls, summary.calls.errors), (3, 1));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn removing_an_mcp_source_ends_its_process_and_its_tools() {
+    let (shop, folder) = (Shop::open().await, tempfile::tempdir().unwrap());
+    shop.registry.put(&admin(), files(folder.path())).await.unwrap();
+    let detail = shop.registry.accept(&admin(), "files", Acceptance::default()).await.unwrap();
+    assert!(detail.tools.iter().all(|tool| tool.standing == ToolStanding::Accepted));
+    shop.registry.remove(&admin(), "files").await.unwrap();
+    let gone = shop.gateway.ask("files.list_directory", json!({ "path": "/" })).await.unwrap_err();
+    assert_eq!(gone.code(), "tool_not_found");
+}
+
+#[tokio::test]
+async fn a_command_that_does_not_start_is_not_added_and_the_reason_is_told() {
+    let shop = Shop::open().await;
+    let config = json!({ "name": "nothing", "kind": "mcp", "command": ["/no/such/program"] });
+    let config = SourceConfig::read(&config).unwrap();
+    let refused = shop.registry.put(&admin(), config).await.unwrap_err();
+    assert_eq!(refused.code(), "source_unreachable");
+    assert!(refused.to_string().contains("/no/such/program"), "{refused}");
+    assert!(shop.registry.list().await.is_empty());
+}
+
+#[test]
+fn a_misspelt_field_of_a_configuration_is_an_error() {
+    let config = json!({ "name": "x", "kind": "mcp", "url": "https://x.example", "allowprivate": true });
+    assert!(SourceConfig::read(&config).unwrap_err().to_string().contains("allowprivate"));
+}
