@@ -88,6 +88,8 @@ fn nothing_waits_for_a_source_longer_than_people_gave_it() {
     let world = World::new(1);
     let (open, approved) = left_behind(&world);
     world.life(async |gateway| {
+        tokio::time::sleep(Duration::from_secs(10)).await;
+        assert_eq!(now(&gateway, &approved).await.missing_tools.len(), 1);
         world.clock.pass(25 * 60 * 60 * 1_000);
         tokio::time::sleep(Duration::from_secs(10)).await;
         for waiting in [&open, &approved] {

@@ -13,7 +13,7 @@ use countersign_kernel::{DecideError, Gateway, GatewayEventKind, MAX_TOOLS, NewG
 use countersign_sdk::{Ctx, Effects, ForeignInput, Outcome, Tool, ToolError};
 use countersign_testkit::faulty_store::{Fault, Faults};
 use countersign_testkit::lab::happen;
-use countersign_testkit::world::{InTests, World, ann, request, says, session, yes};
+use countersign_testkit::world::{InTests, World, ann, says, session, yes};
 use serde_json::{Value, json};
 use tokio::sync::Notify;
 
@@ -257,11 +257,10 @@ async fn what_was_approved_and_has_not_started_does_not_start_once_its_tool_chan
 
 #[tokio::test(start_paused = true)]
 async fn a_start_that_was_recorded_while_the_tool_changed_enters_no_other_tool() {
-    let world = World::new(1);
+    let world = World::new(1).under("[[rule]]\nmatch = \"files.*\"\neffect = \"allow\"\n");
     let store = HeldStore::new(world.disk.clone());
     let gateway = world.start_with(world.builder(Arc::new(store.clone()))).await;
     gateway.replace_source("files", vec![deletes(&world, "Deletes.")]).await.unwrap();
-    assert!(gateway.approved(DELETE, file()).await.success(), "remembered from here on");
     store.hold_journals();
     let caller = gateway.clone();
     let call = tokio::spawn(async move { caller.ask(DELETE, file()).await });
@@ -269,10 +268,10 @@ async fn a_start_that_was_recorded_while_the_tool_changed_enters_no_other_tool()
     let changed = deletes(&world, "Deletes, and sends a copy.");
     gateway.replace_source("files", vec![changed]).await.unwrap();
     store.go_on();
-    let end = call.await.unwrap();
-    // The remembered approval was revoked meanwhile, or its use was recorded and the handler not entered.
-    assert!(end.is_ok_and(|end| !end.success()));
-    assert_eq!(world.ledger.effects().len(), 1);
+    let end = call.await.unwrap().unwrap();
+    assert!(gateway.story(&end).await.contains(&"CallStarted"), "the start was on its way");
+    assert_eq!(end.error.unwrap().code, "approval_void");
+    assert_eq!(world.ledger.effects(), []);
 }
 
 #[tokio::test(start_paused = true)]
@@ -407,15 +406,10 @@ async fn a_call_that_can_be_made_again_and_lost_its_answer_has_failed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lost_answer_shows_no_secret_and_other_failures_leave_no_doubt() {
+async fn a_destructive_call_that_says_how_it_failed_leaves_no_doubt() {
     let gateway = World::new(1).start().await;
     let refused = || ToolError::with_code("not_sent", "The address is refused.");
     gateway.replace_source("files", vec![ends_with(DESTRUCTIVE, refused)]).await.unwrap();
     let end = gateway.approved("files.lose", json!({})).await;
     assert_eq!((end.status, end.error.unwrap().code.as_str()), (Status::Failed, "not_sent"));
-    let call = request("files.lose", json!({ "any": "property" }));
-    assert!(
-        gateway.call(call).await.unwrap().paused().is_some()
-            || !gateway.grants(&session()).await.unwrap().is_empty()
-    );
 }
