@@ -13,6 +13,7 @@ mod fault;
 mod files;
 mod open;
 mod read;
+mod read_lists;
 mod rows;
 mod schema;
 mod staged;

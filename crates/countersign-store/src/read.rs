@@ -14,12 +14,11 @@ use countersign_core::digest::Digest;
 use countersign_core::event::Event;
 use countersign_core::execution::Status;
 use countersign_core::grant::Grant;
-use countersign_core::ids::{ElicitationId, ExecutionId, GrantId, LoginId};
+use countersign_core::ids::{ElicitationId, ExecutionId, LoginId};
 use countersign_core::time::Timestamp;
 use countersign_kernel::ports::{
     ByteBudget, DamagedRow, ElicitationFilter, ElicitationRow, ExecutionFilter, ExecutionRow, JournalPart,
-    Listing, LoginRow, SessionRow, SessionSummary, SourceRow, SourceToolRow, Standing, StoreError, TokenRow,
-    UserRow,
+    Listing, LoginRow, SessionRow, SessionSummary, Standing, StoreError, TokenRow, UserRow,
 };
 use countersign_sdk::{PrincipalId, SessionId};
 use rusqlite::{Connection, OpenFlags, Params, Row, params};
@@ -307,17 +306,6 @@ pub(crate) fn due(
     all(db, sql, [millis(now), most(limit)], |row| Ok((rows::id(row, 0)?, rows::id(row, 1)?)))
 }
 
-/// Grants whose time is up and that still count as far as the database knows.
-pub(crate) fn due_grants(
-    db: &Connection,
-    now: Timestamp,
-    limit: usize,
-) -> Result<Vec<(GrantId, SessionId)>, Fault> {
-    let sql = "SELECT id, session FROM grants
-               WHERE expires_at <= ?1 AND (uses_left IS NULL OR uses_left > 0) ORDER BY expires_at LIMIT ?2";
-    all(db, sql, [millis(now), most(limit)], |row| Ok((rows::id(row, 0)?, rows::session_id(row, 1)?)))
-}
-
 /// When the next open elicitation, or the next grant that still counts, expires.
 pub(crate) fn next_expiry(db: &Connection) -> Result<Option<Timestamp>, Fault> {
     let of = |sql| one(db, sql, [], |row| rows::timestamp(row.get(0)?));
@@ -403,17 +391,6 @@ pub(crate) fn tokens(db: &Connection) -> Result<Vec<TokenRow>, Fault> {
 /// All users, oldest first.
 pub(crate) fn users(db: &Connection) -> Result<Vec<UserRow>, Fault> {
     all(db, "SELECT body, sum, disabled_at, may_decide FROM users ORDER BY created_at, no", [], rows::user)
-}
-
-/// All sources, by name.
-pub(crate) fn sources(db: &Connection) -> Result<Vec<SourceRow>, Fault> {
-    all(db, "SELECT body, sum FROM sources ORDER BY name", [], |row| rows::body(row, 0, 0, "a source"))
-}
-
-/// The accepted definitions of a source's tools, by origin.
-pub(crate) fn source_tools(db: &Connection, source: &str) -> Result<Vec<SourceToolRow>, Fault> {
-    let sql = "SELECT body, sum FROM source_tools WHERE source = ?1 ORDER BY origin";
-    all(db, sql, [source], |row| rows::body(row, 0, 0, "an accepted tool"))
 }
 
 /// One login.
@@ -520,7 +497,7 @@ fn one<T>(
     found.next()?.map(read).transpose()
 }
 
-fn all<T>(
+pub(crate) fn all<T>(
     db: &Connection,
     sql: &str,
     params: impl Params,
@@ -533,7 +510,7 @@ fn count(stored: i64) -> Result<u64, Fault> {
     u64::try_from(stored).map_err(|_| Fault::unreadable(format!("{stored} is no count")))
 }
 
-fn most(limit: usize) -> i64 {
+pub(crate) fn most(limit: usize) -> i64 {
     i64::try_from(limit).unwrap_or(i64::MAX)
 }
 

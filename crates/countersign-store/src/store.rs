@@ -22,6 +22,7 @@ use countersign_sdk::{PrincipalId, SessionId};
 use crate::cursor::{List, Window};
 use crate::open::{self, OpenError, SqliteOptions};
 use crate::read::{self, Readers, SHORT};
+use crate::read_lists;
 use crate::staged::Staged;
 use crate::writer::Writer;
 
@@ -148,7 +149,7 @@ impl Store for SqliteStore {
         now: Timestamp,
         limit: usize,
     ) -> Result<Vec<(GrantId, SessionId)>, StoreError> {
-        self.readers.list(move |db| read::due_grants(db, now, limit)).await
+        self.readers.list(move |db| read_lists::due_grants(db, now, limit)).await
     }
 
     async fn next_expiry(&self) -> Result<Option<Timestamp>, StoreError> {
@@ -191,12 +192,12 @@ impl Store for SqliteStore {
     }
 
     async fn sources(&self) -> Result<Vec<SourceRow>, StoreError> {
-        self.readers.list(read::sources).await
+        self.readers.list(read_lists::sources).await
     }
 
     async fn source_tools(&self, source: &str) -> Result<Vec<SourceToolRow>, StoreError> {
         let source = source.to_owned();
-        self.readers.list(move |db| read::source_tools(db, &source)).await
+        self.readers.list(move |db| read_lists::source_tools(db, &source)).await
     }
 
     async fn login(&self, id: LoginId) -> Result<Option<LoginRow>, StoreError> {

@@ -2,6 +2,8 @@
 //!
 //! A clone is a handle to the same "disk": a test drops its gateway, makes another one with a clone, and has restarted it.
 
+mod identities;
+
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -11,15 +13,16 @@ use countersign_core::digest::Digest;
 use countersign_core::event::Event;
 use countersign_core::execution::Status;
 use countersign_core::grant::Grant;
-use countersign_core::ids::{ElicitationId, ExecutionId, GrantId, LoginId, TokenId, UserId};
+use countersign_core::ids::{ElicitationId, ExecutionId, GrantId, LoginId};
 use countersign_core::time::Timestamp;
 use countersign_kernel::ports::{
     ByteBudget, Committed, ElicitationFilter, ElicitationRow, ExecutionFilter, ExecutionRow, GrantWrite,
-    JournalPart, JournalWrite, Listing, LoginRow, LoginWrite, Page, Requirement, SessionRow, SessionSummary,
-    SourceRow, SourceToolRow, SourceWrite, Standing, Store, StoreError, TokenRow, TokenWrite, UserMay,
-    UserRow, UserWrite, Write,
+    JournalPart, JournalWrite, Listing, LoginRow, Page, Requirement, SessionRow, SessionSummary, SourceRow,
+    SourceToolRow, SourceWrite, Standing, Store, StoreError, TokenRow, UserMay, UserRow, UserWrite, Write,
 };
-use countersign_sdk::{PrincipalId, Role, SessionId};
+use countersign_sdk::{PrincipalId, SessionId};
+
+use identities::end;
 
 /// The grants that still count and end some time, with their end.
 fn ending(grants: &[Grant]) -> impl Iterator<Item = (Timestamp, &Grant)> {
@@ -322,76 +325,10 @@ impl State {
         Ok(Committed { audit_seq: self.audit.last().map_or(0, |record| record.seq) })
     }
 
-    fn check_authority(&self, require: &[Requirement]) -> Result<(), StoreError> {
-        for requirement in require {
-            match *requirement {
-                Requirement::TokenLive { id, now } if !self.is_live(id, now) => {
-                    return Err(StoreError::TokenRevoked(id));
-                }
-                Requirement::User { id, may } if !self.user_may(id, may) => {
-                    return Err(StoreError::UserInactive(id));
-                }
-                Requirement::LoginLive { id, now } if !self.is_logged_in(id, now) => {
-                    return Err(StoreError::LoginEnded(id));
-                }
-                _ => {}
-            }
-        }
-        Ok(())
-    }
-
-    fn is_live(&self, id: TokenId, now: Timestamp) -> bool {
-        self.tokens.iter().any(|token| {
-            let owner = token.principal.user().and_then(|user| user.as_str().parse().ok());
-            token.id == id
-                && token.revoked_at.is_none()
-                && token.expires_at.is_none_or(|end| now < end)
-                && owner.is_none_or(|user| self.user_may(user, UserMay::Act))
-        })
-    }
-
-    fn user_may(&self, id: UserId, may: UserMay) -> bool {
-        let decides =
-            |user: &UserRow| user.roles.iter().any(|role| matches!(role, Role::Approver | Role::Admin));
-        let active = |user: &&UserRow| user.id == id && user.disabled_at.is_none();
-        self.users.iter().find(active).is_some_and(|user| may == UserMay::Act || decides(user))
-    }
-
-    fn is_logged_in(&self, id: LoginId, now: Timestamp) -> bool {
-        self.logins.iter().any(|login| {
-            login.id == id
-                && login.ended_at.is_none()
-                && now < login.expires_at
-                && self.user_may(login.user, UserMay::Act)
-                && login.token.is_none_or(|token| self.is_live(token, now))
-        })
-    }
-
     fn is_usable(&self, grant: &Grant, now: Timestamp) -> bool {
         grant.is_live(now)
             && grant.token.is_none_or(|token| self.is_live(token, now))
             && grant.user().is_none_or(|user| self.user_may(user, UserMay::Decide))
-    }
-
-    fn users_after(&self, writes: &[UserWrite]) -> Result<Vec<UserRow>, StoreError> {
-        let mut users = self.users.clone();
-        for write in writes {
-            match write {
-                UserWrite::Create(row) if users.iter().any(|user| user.name == row.name) => {
-                    return Err(StoreError::NameTaken);
-                }
-                UserWrite::Create(row) if users.iter().any(|user| user.id == row.id) => {
-                    return contradiction(&format!("{} exists already", row.id));
-                }
-                UserWrite::Create(row) => users.push(row.clone()),
-                UserWrite::Change { id, roles, disabled_at } => {
-                    let user = users.iter_mut().find(|user| user.id == *id);
-                    let user = user.ok_or(StoreError::UserInactive(*id))?;
-                    (user.roles, user.disabled_at) = (roles.clone(), *disabled_at);
-                }
-            }
-        }
-        Ok(users)
     }
 
     fn write_source(&mut self, write: SourceWrite) {
@@ -405,18 +342,6 @@ impl State {
                 drop(self.source_tools.insert((row.source.clone(), row.origin.clone()), row));
             }
             SourceWrite::Forget { source, origin } => drop(self.source_tools.remove(&(source, origin))),
-        }
-    }
-
-    fn write_login(&mut self, write: LoginWrite) {
-        match write {
-            LoginWrite::Begin(row) => {
-                self.logins.retain(|login| login.expires_at > row.began_at);
-                self.logins.push(row);
-            }
-            LoginWrite::End { id, at } => {
-                self.logins.iter_mut().filter(|login| login.id == id).for_each(|login| end(login, at));
-            }
         }
     }
 
@@ -522,33 +447,6 @@ impl State {
         Ok(grants)
     }
 
-    fn tokens_after(&self, writes: &[TokenWrite]) -> Result<Vec<TokenRow>, StoreError> {
-        let mut tokens = self.tokens.clone();
-        for write in writes {
-            match write {
-                TokenWrite::Create(row) if tokens.iter().any(|t| t.id == row.id || t.hash == row.hash) => {
-                    return contradiction(&format!("{} or its secret exists already", row.id));
-                }
-                TokenWrite::Create(row) => tokens.push(row.clone()),
-                TokenWrite::Revoke { id, at } => {
-                    let live = tokens.iter_mut().find(|token| token.id == *id && token.revoked_at.is_none());
-                    if let Some(token) = live {
-                        token.revoked_at = Some(*at);
-                    }
-                }
-                TokenWrite::Adopt { id, principal } => {
-                    let token = tokens.iter_mut().find(|token| token.id == *id);
-                    token.into_iter().for_each(|token| token.principal = principal.clone());
-                }
-                TokenWrite::Used { id, at } => {
-                    let token = tokens.iter_mut().find(|token| token.id == *id);
-                    token.into_iter().for_each(|token| token.last_used_at = Some(*at));
-                }
-            }
-        }
-        Ok(tokens)
-    }
-
     fn records_of(&self, write: &Write) -> Result<Vec<AuditRecord>, StoreError> {
         let (mut seq, mut prev) = self.audit.last().map_or((0, Digest::ZERO), |last| (last.seq, last.hash));
         let mut records = Vec::with_capacity(write.audit.len());
@@ -606,10 +504,6 @@ impl State {
         }
         self.executions.insert(row.id, Journalled { row, events });
     }
-}
-
-fn end(login: &mut LoginRow, at: Timestamp) {
-    login.ended_at = login.ended_at.or(Some(at));
 }
 
 /// How long a value's stored form is.
