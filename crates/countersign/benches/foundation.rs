@@ -14,12 +14,14 @@ use countersign_kernel::{
     Answer, Decide, Gateway, HookCall, HookError, HookVerdict, Patience, PreHook, Settings, Target,
 };
 use countersign_sdk::{Ctx, Effects, ForeignInput, Tool};
+use countersign_server::{Limits, Links, mcp};
 use countersign_store::{SqliteOptions, SqliteStore, Synchronous};
 use countersign_testkit::lab;
 use countersign_testkit::ledger::Ledger;
 use countersign_testkit::memory_store::MemoryStore;
 use countersign_testkit::world::{InTests, agent, ann, session, yes};
 use serde_json::json;
+use tokio_util::sync::CancellationToken;
 
 type Failure = Box<dyn std::error::Error + Send + Sync>;
 
@@ -129,6 +131,38 @@ async fn large_catalog() -> Result<(), Failure> {
         samples.push(begun.elapsed());
     }
     row("near misses over 2,000 tools", &format!("{:?}", median(samples)), "");
+    gateway.replace_source("api", many_tools(1_000)?).await?;
+    tool_list(gateway).await
+}
+
+/// A part of `tools/list`, over loopback, as a client of the 2026-07-28 era asks for it.
+async fn tool_list(gateway: Gateway) -> Result<(), Failure> {
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await?;
+    let base = format!("http://{}", listener.local_addr()?);
+    let (options, stop) = (mcp::Options::sealed_with([7; 32]), CancellationToken::new());
+    let front = mcp::service(gateway, Links::below(&base), options, &Limits::default(), stop.clone())?;
+    let serving = tokio::spawn(axum::serve(listener, front.layer(axum::Extension(agent()))).into_future());
+    let version = "2026-07-28";
+    let asked = json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": { "_meta": {
+        "io.modelcontextprotocol/protocolVersion": version,
+        "io.modelcontextprotocol/clientCapabilities": {},
+        "io.modelcontextprotocol/clientInfo": { "name": "bench", "version": "0" },
+    } } });
+    let client = reqwest::Client::new();
+    let (mut samples, mut bytes) = (Vec::new(), 0);
+    for _ in 0..50 {
+        let request = client.post(format!("{base}/mcp")).json(&asked);
+        let request = request.header("accept", "application/json, text/event-stream");
+        let request = request.header("mcp-protocol-version", version).header("mcp-method", "tools/list");
+        let begun = Instant::now();
+        bytes = request.send().await?.error_for_status()?.bytes().await?.len();
+        samples.push(begun.elapsed());
+    }
+    stop.cancel();
+    serving.abort();
+    let what = format!("tools/list, a part of 1,000 tools, {} kB", bytes / 1_000);
+    row(&what, &format!("{:?}", median(samples)), "≤ 20 ms");
     Ok(())
 }
 

@@ -137,7 +137,9 @@ impl Conductor {
         }
         if is_running(state, no) {
             match ended.outcome_for(state, no) {
-                Err(reason) => drop(self.kernel.find_in_doubt(state, no, Some(reason)).await?),
+                Err(reason) => {
+                    self.kernel.find_in_doubt(state, no, Some(reason)).await?;
+                }
                 Ok(outcome) => {
                     let mut events =
                         self.kernel.withdrawn_of(state, no, "the call ended without waiting for an answer");

@@ -127,7 +127,9 @@ impl Conductor {
                 continue;
             }
             match ended.outcome_for(state, call) {
-                Err(reason) => drop(self.kernel.find_in_doubt(state, call, Some(reason)).await?),
+                Err(reason) => {
+                    self.kernel.find_in_doubt(state, call, Some(reason)).await?;
+                }
                 Ok(outcome) => {
                     let why = "the call ended without waiting for an answer";
                     let mut events = self.kernel.withdrawn_of(state, call, why);
