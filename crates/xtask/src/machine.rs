@@ -31,7 +31,7 @@ pub(crate) fn cpu_of_children() -> anyhow::Result<Duration> {
 pub(crate) struct Invocation {
     variables: Vec<(&'static str, String)>,
     program: &'static str,
-    arguments: Vec<&'static str>,
+    arguments: Vec<String>,
 }
 
 impl Invocation {
@@ -39,11 +39,17 @@ impl Invocation {
     pub(crate) fn new(command_line: &'static str) -> Invocation {
         let mut words = command_line.split_whitespace();
         let program = words.next().unwrap_or_default();
-        Invocation { variables: Vec::new(), program, arguments: words.collect() }
+        Invocation { variables: Vec::new(), program, arguments: words.map(str::to_owned).collect() }
     }
 
     pub(crate) fn with_variable(mut self, name: &'static str, value: &str) -> Invocation {
         self.variables.push((name, value.to_owned()));
+        self
+    }
+
+    /// One more argument, which may have white space in it.
+    pub(crate) fn with_argument(mut self, argument: &str) -> Invocation {
+        self.arguments.push(argument.to_owned());
         self
     }
 
@@ -61,6 +67,13 @@ impl Invocation {
     pub(crate) fn output(&self, directory: &Path) -> Option<String> {
         let output = self.command(directory).stderr(Stdio::null()).output().ok()?;
         output.status.success().then(|| String::from_utf8_lossy(&output.stdout).trim().to_owned())
+    }
+
+    /// How the command ended, and what it said on standard error, where cargo and nextest report.
+    pub(crate) fn report(&self, directory: &Path) -> anyhow::Result<(ExitStatus, String)> {
+        let output = self.command(directory).stdin(Stdio::null()).stdout(Stdio::null()).output();
+        let output = output.with_context(|| format!("could not start `{self}`"))?;
+        Ok((output.status, String::from_utf8_lossy(&output.stderr).into_owned()))
     }
 
     /// Like [`Invocation::succeeds`], but gives up, and ends the process, after `limit`.

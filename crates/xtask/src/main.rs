@@ -5,6 +5,7 @@
 mod campaign;
 mod ci;
 mod machine;
+mod sabotage;
 mod tidy;
 
 use std::path::PathBuf;
@@ -34,6 +35,15 @@ enum Chore {
         #[arg(long, default_value_t = 2_000)]
         kills: u64,
     },
+    /// Plants faults that break the rules of the design, one at a time; each must turn a test red
+    Sabotage {
+        /// Only the faults against this rule, such as R7; may be given more than once
+        #[arg(long, value_name = "RULE")]
+        only: Vec<String>,
+        /// Names the faults and plants none
+        #[arg(long)]
+        list: bool,
+    },
 }
 
 impl Chore {
@@ -45,6 +55,8 @@ impl Chore {
             Chore::Soak { schedules, from, kills } => {
                 campaign::soak(&repository_root(), *schedules, *from, *kills)
             }
+            Chore::Sabotage { only, list: true } => sabotage::list(&repository_root(), only),
+            Chore::Sabotage { only, list: false } => sabotage::run(&repository_root(), only),
         }
     }
 }
