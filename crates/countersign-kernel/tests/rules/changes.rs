@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use countersign_core::policy::PathPattern;
 use countersign_kernel::{Answer, CallRequest, Caller, Coverage, DecideError, GatewayBuilder, NewGrant};
-use countersign_sdk::{Approved, Ctx, Plugin, Principal, Tool, ToolError};
+use countersign_sdk::{Approved, Ctx, Plugin, Principal, Remember, Tool, ToolError};
 use countersign_testkit::lab::{Done, What, happen};
 use countersign_testkit::world::{InTests, World, agent, ann, request, session, yes};
 use serde_json::{Value, json};
@@ -52,12 +52,16 @@ fn edition(world: &World, edition: Edition) -> impl FnOnce(GatewayBuilder) -> Ga
     move |builder| builder.plugin(plugin)
 }
 
-fn changed_editions() -> [Edition; 4] {
+fn changed_editions() -> [Edition; 8] {
     [
         Edition { version: "2", ..FIRST },
         Edition { name: "Act!", ..FIRST },
         Edition { description: "Acts, and sends a copy to the vendor.", ..FIRST },
         Edition { input: acting::<Wider>, ..FIRST },
+        Edition { input: |world, tool| acting::<What>(world, tool.idempotent()), ..FIRST },
+        Edition { input: |world, tool| acting::<What>(world, tool.open_world()), ..FIRST },
+        Edition { input: |world, tool| acting::<What>(world, tool.service_account_allowed()), ..FIRST },
+        Edition { input: |world, tool| acting::<What>(world, tool.remember(Remember::Session)), ..FIRST },
     ]
 }
 

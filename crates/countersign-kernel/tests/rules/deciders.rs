@@ -145,6 +145,20 @@ async fn a_clock_that_jumps_back_before_the_expiry_only_makes_it_later() {
     assert!(gateway.end_of(&waiting).await.success());
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_decision_is_taken_also_while_the_clock_is_behind_its_question() {
+    for answer in [yes(), Answer::Deny] {
+        let world = World::new(1);
+        let gateway = world.start().await;
+        let waiting = gateway.ask("lab.destroy", json!({ "what": "x" })).await.unwrap();
+        world.clock.jump(-DAY_MS);
+        gateway.ann_says(&waiting, answer.clone()).await.unwrap();
+        let end = gateway.end_of(&waiting).await;
+        assert_eq!(end.success(), answer == yes(), "{end:?}");
+        assert_eq!(world.ledger.effects().len(), usize::from(end.success()));
+    }
+}
+
 /// A program that decides from the very callback that tells it of the question, or right after if it may not.
 #[tokio::test(start_paused = true)]
 async fn a_decision_made_the_moment_the_question_is_told_starts_the_call_once() {

@@ -106,6 +106,24 @@ async fn a_login_that_ended_decides_nothing_though_its_holder_kept_it() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_user_disabled_or_stripped_of_their_role_since_they_came_in_decides_nothing() {
+    for lost in [disabled(), without_roles()] {
+        let world = World::new(1);
+        let gateway = world.start().await;
+        let (carol, caller) = logged_in(&gateway, "carol").await;
+        let waiting = gateway.ask("lab.destroy", json!({ "what": "x" })).await.unwrap();
+        change(&gateway, carol, lost.clone()).await;
+        for answer in [yes(), countersign_kernel::Answer::Deny] {
+            let refused = gateway.decide(says(caller.clone(), Target::Execution(waiting.execution), answer));
+            let refused = refused.await;
+            assert!(matches!(refused, Err(DecideError::NotAllowed)), "{lost:?}: {refused:?}");
+        }
+        assert_eq!(gateway.open().await.len(), 1, "{lost:?}: somebody who may still can");
+        assert_eq!(world.ledger.effects(), []);
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_token_of_a_user_lets_its_bearer_do_no_more_than_the_user_may() {
     let world = World::new(1);
     let gateway = world.start().await;
@@ -141,6 +159,19 @@ async fn a_token_is_nobodys_from_its_end_on_also_where_it_was_known_before() {
     assert!(gateway.authenticate(secret).await.unwrap().is_none(), "the end is exclusive");
     let late = gateway.create_token(NewToken::new("late", Role::Agent).until(end), None).await;
     assert_eq!(late.err().unwrap().code(), "already_expired");
+}
+
+#[tokio::test(start_paused = true)]
+async fn whoever_is_streamed_to_counts_no_longer_than_their_token() {
+    let world = World::new(1);
+    let gateway = world.start().await;
+    let end = gateway.now().after(Duration::from_secs(60));
+    let minted = gateway.create_token(NewToken::new("short", Role::Agent).until(end), None).await.unwrap();
+    let caller = gateway.authenticate(minted.secret.expose_secret()).await.unwrap().unwrap();
+    world.clock.jump(59_999);
+    assert!(gateway.still_counts(&caller).await.unwrap());
+    world.clock.jump(1);
+    assert!(!gateway.still_counts(&caller).await.unwrap(), "the end is exclusive");
 }
 
 #[tokio::test(start_paused = true)]
