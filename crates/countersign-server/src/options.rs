@@ -1,7 +1,10 @@
 //! What an operator may choose about the server, and its bounds.
 
 use std::num::NonZeroU32;
+use std::sync::Arc;
 use std::time::Duration;
+
+use countersign_kernel::ports::Sources;
 
 use crate::links::Links;
 use crate::{mcp, wire};
@@ -23,6 +26,8 @@ pub struct Options {
     pub limits: Limits,
     /// What `/api/configuration` tells admins.
     pub configuration: wire::Configuration,
+    /// Where sources are managed; nothing for a server without sources.
+    pub sources: Option<Arc<dyn Sources>>,
 }
 
 /// The server's bounds. At each of them the answer is a clear error.
@@ -108,6 +113,7 @@ impl Options {
             mcp: mcp::Options::sealed_with(key),
             limits: Limits::default(),
             configuration: wire::Configuration::default(),
+            sources: None,
         }
     }
 }

@@ -4,7 +4,7 @@
 
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use countersign_kernel::ports::{ScriptFault, StoreError};
+use countersign_kernel::ports::{ScriptFault, SourcesError, StoreError};
 use countersign_kernel::{
     CallError, CancelError, DecideError, GatewayError, SessionError, SettleError, TokenError, UserError,
 };
@@ -265,6 +265,23 @@ impl From<UserError> for Refusal {
             UserError::BadName | UserError::BadRole => Self::new(422, code, detail),
             UserError::TooMany => Self::new(429, code, detail),
         }
+    }
+}
+
+impl From<SourcesError> for Refusal {
+    fn from(error: SourcesError) -> Self {
+        let (code, detail) = (error.code(), error.to_string());
+        let status = match error {
+            SourcesError::Gateway(error) => return error.into(),
+            SourcesError::NotFound(_) => 404,
+            SourcesError::InFile(_)
+            | SourcesError::NotWhatWasShown
+            | SourcesError::NothingToAccept(_)
+            | SourcesError::Catalog(_) => 409,
+            SourcesError::BadConfig(_) => 422,
+            SourcesError::Unreachable(_) => 502,
+        };
+        Self::new(status, code, detail)
     }
 }
 

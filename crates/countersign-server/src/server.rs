@@ -45,7 +45,8 @@ impl Server {
         prometheus: Option<PrometheusHandle>,
     ) -> Result<Self, StartError> {
         let address = listener.local_addr()?;
-        let Options { links, hosts, origins, key, mcp: mcp_options, limits, configuration } = options;
+        let Options { links, hosts, origins, key, mcp: mcp_options, limits, configuration, sources } =
+            options;
         let stop = CancellationToken::new();
         let shared = Arc::new(Shared {
             places: Places::new(address, &hosts, &origins),
@@ -56,6 +57,7 @@ impl Server {
             feed: rest::Feed::new(),
             configuration,
             gateway: gateway.clone(),
+            sources,
             links: links.clone(),
             limits: limits.clone(),
             prometheus,

@@ -1,6 +1,9 @@
 //! What every request can reach.
 
+use std::sync::Arc;
+
 use countersign_kernel::Gateway;
+use countersign_kernel::ports::Sources;
 use metrics_exporter_prometheus::PrometheusHandle;
 use tokio_util::sync::CancellationToken;
 
@@ -20,6 +23,8 @@ pub(crate) struct Identity {
 /// The parts of a running server.
 pub(crate) struct Shared {
     pub(crate) gateway: Gateway,
+    /// Where sources are managed; nothing where this server has none.
+    pub(crate) sources: Option<Arc<dyn Sources>>,
     pub(crate) links: Links,
     pub(crate) limits: Limits,
     pub(crate) places: Places,

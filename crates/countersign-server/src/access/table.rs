@@ -106,6 +106,13 @@ pub(crate) const ROUTES: &[Route] = &[
     route(Method::POST, "/api/users", Allowed::Admins),
     route(Method::PATCH, "/api/users/{id}", Allowed::Admins),
     route(Method::POST, "/api/users/{id}/invite", Allowed::Admins),
+    route(Method::GET, "/api/sources", Allowed::Deciders),
+    route(Method::POST, "/api/sources", Allowed::Admins),
+    route(Method::GET, "/api/sources/{name}", Allowed::Deciders),
+    route(Method::PUT, "/api/sources/{name}", Allowed::Admins),
+    route(Method::DELETE, "/api/sources/{name}", Allowed::Admins),
+    route(Method::POST, "/api/sources/{name}/refresh", Allowed::Admins),
+    route(Method::POST, "/api/sources/{name}/accept", Allowed::Admins),
     route(Method::GET, "/api/configuration", Allowed::Admins),
     Route { method: None, path: "/mcp", allowed: Allowed::Callers, front: Front::Program },
 ];
@@ -178,6 +185,13 @@ mod tests {
             (Method::POST, "/api/users"),
             (Method::PATCH, "/api/users/{id}"),
             (Method::POST, "/api/users/{id}/invite"),
+            (Method::GET, "/api/sources"),
+            (Method::POST, "/api/sources"),
+            (Method::GET, "/api/sources/{name}"),
+            (Method::PUT, "/api/sources/{name}"),
+            (Method::DELETE, "/api/sources/{name}"),
+            (Method::POST, "/api/sources/{name}/refresh"),
+            (Method::POST, "/api/sources/{name}/accept"),
         ] {
             let allowed = route_of(&method, path).unwrap().allowed;
             for kind in [PrincipalKind::Agent, PrincipalKind::Service, PrincipalKind::Worker] {

@@ -15,6 +15,7 @@ mod openapi;
 mod own;
 mod pages;
 mod sessions;
+mod sources;
 mod tools;
 mod users;
 
@@ -68,6 +69,10 @@ fn described() -> OpenApiRouter<Arc<Shared>> {
         .routes(routes!(users::list, users::add))
         .routes(routes!(users::change))
         .routes(routes!(users::invite))
+        .routes(routes!(sources::list, sources::add))
+        .routes(routes!(sources::one, sources::put, sources::remove))
+        .routes(routes!(sources::refresh))
+        .routes(routes!(sources::accept))
         .routes(routes!(configuration::in_force))
 }
 

@@ -13,6 +13,8 @@ mod identity;
 mod policy;
 mod problem;
 mod sessions;
+mod source_config;
+mod sources;
 
 pub use audit::{AuditRecord, AuditVerification};
 pub use catalog::{ToolDetail, ToolEffect, ToolEffects};
@@ -33,6 +35,13 @@ pub use identity::{
 pub use policy::{ExplainRequest, Explanation, RuleReport};
 pub use problem::Problem;
 pub use sessions::Session;
+pub use source_config::{
+    BadSourceConfig, CredentialPlace, McpProtocol, SourceConfig, SourceCredential, SourceKind, ToolSettings,
+};
+pub use sources::{
+    AcceptRequest, CallFigures, FieldChange, Source, SourceDetail, SourceHealth, SourceOrigin, SourceTool,
+    ToolStanding, UnmappedOperation,
+};
 
 use countersign_kernel::ports::DamagedRow;
 use serde::{Deserialize, Serialize};

@@ -30,6 +30,7 @@ mod seen;
 mod sessions;
 mod shared_feed;
 mod shown;
+mod sources;
 mod stopping;
 mod storage;
 mod stream;

@@ -70,6 +70,13 @@ const WHO_GETS_IN: &[(&str, &str, &[Who])] = &[
     ("POST", "/api/users", ADMINS),
     ("PATCH", "/api/users/{id}", ADMINS),
     ("POST", "/api/users/{id}/invite", ADMINS),
+    ("GET", "/api/sources", DECIDERS),
+    ("POST", "/api/sources", ADMINS),
+    ("GET", "/api/sources/{name}", DECIDERS),
+    ("PUT", "/api/sources/{name}", ADMINS),
+    ("DELETE", "/api/sources/{name}", ADMINS),
+    ("POST", "/api/sources/{name}/refresh", ADMINS),
+    ("POST", "/api/sources/{name}/accept", ADMINS),
     ("GET", "/api/configuration", ADMINS),
     ("*", "/mcp", CALLERS),
 ];
@@ -119,6 +126,10 @@ pub(crate) fn body(method: &Method, path: &str) -> Option<Value> {
         ("POST", p) if p.ends_with("/tokens") => Some(json!({ "name": "new", "role": "admin" })),
         ("POST", "/api/users") => Some(json!({ "name": "new" })),
         ("PATCH", p) if p.contains("/users/") => Some(json!({ "disabled": true })),
+        ("POST", "/api/sources") | ("PUT", "/api/sources/{name}") => {
+            Some(json!({ "name": "console.css", "kind": "mcp", "command": ["true"] }))
+        }
+        ("POST", "/api/sources/{name}/accept") => Some(json!({})),
         ("POST", "/mcp") => Some(json!({ "jsonrpc": "2.0", "id": 1, "method": "ping" })),
         _ => None,
     }
