@@ -14,4 +14,5 @@ pub mod lab;
 pub mod ledger;
 pub mod memory_store;
 pub mod simulation;
+pub mod sources;
 pub mod world;

@@ -1,6 +1,7 @@
 //! The command line, as syntax. What it means is in `commands`.
 
 mod identity;
+mod source;
 
 use std::path::PathBuf;
 
@@ -10,6 +11,10 @@ use countersign_sdk::Remember;
 use countersign_server::wire::Status;
 
 pub(crate) use identity::{TokenArgs, TokenCommand, UserCommand, UserRoleArg};
+pub(crate) use source::{
+    AcceptArgs, AddGraphQlArgs, AddMcpArgs, AddOpenApiArgs, AddSourceCommand, NamedVariable, ProtocolArg,
+    SourceCommand, SourceFlags,
+};
 
 use crate::commands::mcp::McpArgs;
 
@@ -91,6 +96,9 @@ pub(crate) enum Command {
     Settle(SettleArgs),
     /// List or search the tools
     Tools(ToolsArgs),
+    /// Add tools that live elsewhere (MCP, OpenAPI, GraphQL), and accept what they offer
+    #[command(subcommand)]
+    Source(SourceCommand),
     /// Check rules, or ask what they say of a call
     #[command(subcommand)]
     Policy(PolicyCommand),

@@ -9,6 +9,7 @@ mod environment;
 mod file;
 mod folders;
 mod in_force;
+mod sources;
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -18,6 +19,7 @@ use std::time::Duration;
 use countersign_core::digest::Digest;
 use countersign_core::policy::{Policy, Writes, parse_duration};
 use countersign_kernel::Settings;
+use countersign_kernel::ports::SourceConfig;
 use countersign_sandbox::RequiredIsolation;
 use countersign_sdk::Remember;
 use countersign_server::mcp::{ClientElicitation, Surface};
@@ -25,6 +27,7 @@ use countersign_server::wire::Setting;
 
 pub(crate) use environment::{Environment, credentials};
 pub(crate) use in_force::{CONFIGURATION_LOADED, line as in_force_line, unix_user};
+pub(crate) use sources::is_url;
 
 use crate::args::Shared;
 use file::{Entry, Origin};
@@ -65,6 +68,8 @@ pub(crate) struct Config {
     pub(crate) isolation: RequiredIsolation,
     /// The rules.
     pub(crate) policy: Policy,
+    /// The sources of the file.
+    pub(crate) sources: Vec<SourceConfig>,
 }
 
 /// Who chose a file or a folder.
@@ -175,7 +180,13 @@ impl Config {
             approvals: Approvals::default(),
             isolation: RequiredIsolation::default(),
             policy,
+            sources: Vec::new(),
         };
+        let (sources, unread) = sources::read(text, path);
+        errors.extend(unread.into_iter().map(|(line, reason)| ConfigError { place: place(line), reason }));
+        for source in sources {
+            config.add_source(source.config, place(source.line));
+        }
         let base = path.and_then(Path::parent).unwrap_or(Path::new(""));
         let overrides = file::KEYS.iter().filter_map(|key| {
             let variable = key.variable();

@@ -1,4 +1,4 @@
-//! A script's calls as they happen: a spinner where a person watches, plain lines elsewhere, nothing for `--json`.
+//! A script's calls as they happen, and other work that takes a while: a spinner where a person watches, plain lines elsewhere, nothing for `--json`.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -56,6 +56,20 @@ impl Progress {
             None => self.screen.note(line),
         }
     }
+}
+
+/// Waits for something that takes a while, with a spinner where a person watches.
+pub(crate) async fn while_waiting<T>(screen: Screen, words: String, work: impl Future<Output = T>) -> T {
+    let shows = screen.format == Format::Text && screen.audience == Audience::Person;
+    let spinner = shows.then(spinner);
+    if let Some(spinner) = &spinner {
+        spinner.set_message(words);
+    }
+    let done = work.await;
+    if let Some(spinner) = spinner {
+        spinner.finish_and_clear();
+    }
+    done
 }
 
 fn spinner() -> ProgressBar {

@@ -2,9 +2,11 @@
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
+use countersign_kernel::ports::Sources;
 use countersign_kernel::{Caller, Gateway};
 use countersign_sdk::ExposeSecret as _;
 use countersign_server::{CONSOLE_HOST, Links, Options, Server, wire};
@@ -122,6 +124,7 @@ impl Serving {
         let url = format!("http://{}", reachable(address));
         let mut options = options(&config, &url)?;
         options.configuration = in_force.clone();
+        options.sources = sources(&config, &gateway, mode);
         let prometheus = (mode == Mode::Public).then(record_figures).transpose()?;
         let server = Server::start(listener, gateway.clone(), options, prometheus)?;
         let mut serving = Self { url, tokens, in_force, server, notice: None, gateway, _folder: folder };
@@ -216,6 +219,16 @@ fn options(config: &Config, url: &str) -> anyhow::Result<Options> {
     options.mcp.agent_may_decide = config.approvals.agent_may_decide;
     options.mcp.client_elicitation = config.approvals.client_elicitation;
     Ok(options)
+}
+
+/// The sources that this server manages: those of the configuration file, and those that admins added. This is the one place
+/// where a registry is made and given to the server; without one, the server answers `sources_not_available`.
+fn sources(config: &Config, _gateway: &Gateway, _mode: Mode) -> Option<Arc<dyn Sources>> {
+    if !config.sources.is_empty() {
+        let count = config.sources.len();
+        tracing::warn!(count, "sources are configured, but this version does not serve them");
+    }
+    None
 }
 
 /// Where browsers on this machine reach the console: a loopback server has a host of its own there.

@@ -29,6 +29,8 @@ mod prompts;
 mod scripts;
 #[path = "cli/serving.rs"]
 mod serving;
+#[path = "cli/sources.rs"]
+mod sources;
 #[path = "cli/strangers.rs"]
 mod strangers;
 #[cfg(unix)]

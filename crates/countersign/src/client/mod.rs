@@ -7,6 +7,7 @@
 mod answer;
 mod events;
 mod routes;
+mod source_routes;
 
 use std::net::IpAddr;
 use std::time::Duration;

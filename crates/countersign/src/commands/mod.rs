@@ -17,6 +17,7 @@ mod policy;
 mod run;
 mod serve;
 mod settle;
+mod source;
 mod timeline;
 mod token;
 mod tools;
@@ -67,6 +68,7 @@ pub(crate) async fn run(command: Command, given: Given) -> anyhow::Result<Exit> 
         Command::Cancel(args) => cancel::run(given.ready()?, &args).await,
         Command::Settle(args) => settle::run(given.ready()?, args).await,
         Command::Tools(args) => tools::run(given.ready()?, args).await,
+        Command::Source(command) => source::run(given.ready()?, command).await,
         Command::Policy(PolicyCommand::Check { file }) => policy::check(&file, &given),
         Command::Policy(PolicyCommand::Explain(args)) => policy::explain(given.ready()?, &args).await,
         Command::Audit(command) => audit::run(given.ready()?, command).await,

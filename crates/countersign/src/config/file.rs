@@ -1,4 +1,4 @@
-//! The keys of a `countersign.toml`, read as text with their lines. Rules are the policy's to read.
+//! The keys of a `countersign.toml`, read as text with their lines. Rules are the policy's to read, and sources are in `sources`.
 
 use toml::de::{DeTable, DeValue};
 
@@ -33,7 +33,7 @@ pub(super) enum Origin {
     Variable,
 }
 
-/// All keys but the rules.
+/// All keys but those of rules and sources.
 pub(super) const KEYS: &[Key] = &[
     Key { name: "listen", kind: Kind::Text },
     Key { name: "data_dir", kind: Kind::Text },
@@ -84,9 +84,9 @@ impl Reading<'_> {
     fn table(&mut self, table: &DeTable<'_>, prefix: &str) {
         for (key, value) in table {
             let name = format!("{prefix}{}", key.get_ref());
-            let line = self.line_at(key.span().start);
+            let line = line_at(self.text, key.span().start);
             match (name.as_str(), value.get_ref()) {
-                ("rule", _) => {}
+                ("rule" | "source", _) => {}
                 (section @ ("approvals" | "mcp" | "sandbox"), DeValue::Table(below)) => {
                     self.table(below, &format!("{section}."));
                 }
@@ -107,7 +107,7 @@ impl Reading<'_> {
             let known: Vec<&str> = KEYS.iter().map(|key| key.name).collect();
             self.errors.push((
                 line,
-                format!("there is no key `{name}`; there are {} and [[rule]]", known.join(", ")),
+                format!("there is no key `{name}`; there are {}, [[rule]] and [[source]]", known.join(", ")),
             ));
             return;
         };
@@ -133,9 +133,10 @@ impl Reading<'_> {
         };
         self.entries.push(Entry { key: key.name, text, origin: Origin::Line(line) });
     }
+}
 
-    fn line_at(&self, offset: usize) -> usize {
-        let before = self.text.as_bytes().get(..offset).unwrap_or_default();
-        before.iter().filter(|byte| **byte == b'\n').count() + 1
-    }
+/// The line of an offset, from 1.
+pub(super) fn line_at(text: &str, offset: usize) -> usize {
+    let before = text.as_bytes().get(..offset).unwrap_or_default();
+    before.iter().filter(|byte| **byte == b'\n').count() + 1
 }

@@ -2,6 +2,7 @@
 //!
 //! Promise: every key that somebody set is named with what set it, so that nothing can weaken the gate unseen (R18).
 
+use countersign_kernel::ports::SourceConfig;
 use countersign_server::wire::{Configuration, Setting};
 
 use super::file::{Entry, Origin};
@@ -24,6 +25,14 @@ impl Config {
             pid: std::process::id(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
         }
+    }
+
+    /// Adds a source of the file, and remembers its line.
+    pub(super) fn add_source(&mut self, source: SourceConfig, from: String) {
+        // It names credentials and has none, so that all of it may be told.
+        let value = serde_json::to_string(&source).unwrap_or_default();
+        self.chosen.push(Setting { key: format!("source.{}", source.name), value, from });
+        self.sources.push(source);
     }
 
     /// Remembers who set a key. What comes later wins, so that it takes the place of what came before.

@@ -168,3 +168,20 @@ fn every_key_that_was_set_is_named_with_what_set_it() {
     assert_eq!(told.file.as_deref(), Some("/etc/cs/countersign.toml"));
     assert_eq!(told.sha256.map(|digest| digest.len()), Some(64));
 }
+
+#[test]
+fn a_source_of_the_file_is_told_with_its_line_and_its_mistakes_stop_the_start() {
+    let source = "[[source]]\nname = \"files\"\nkind = \"mcp\"\ncommand = [\"files-server\"]\n";
+    let config = load(&format!("listen = \"127.0.0.1:1\"\n{source}"), &home()).unwrap();
+    assert_eq!(config.sources[0].name, "files");
+    let told = config.in_force().settings;
+    let of_source = told.iter().find(|setting| setting.key == "source.files").unwrap();
+    assert_eq!(of_source.from, "/etc/cs/countersign.toml:2");
+    assert!(of_source.value.contains("files-server"), "{of_source:?}");
+    let wrong = reasons(&format!("{source}trusted = true\n"));
+    assert_eq!(wrong.len(), 1, "{wrong:?}");
+    assert!(
+        wrong[0].starts_with("/etc/cs/countersign.toml:5: there is no key `source.trusted`"),
+        "{wrong:?}"
+    );
+}

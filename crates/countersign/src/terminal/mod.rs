@@ -176,6 +176,22 @@ pub(crate) async fn ask_about(asked: &Elicitation, contact: &Contact) -> Option<
     }
 }
 
+/// Shows a text and asks about it; nothing at the end of input. What was typed before it was shown answers nothing.
+pub(crate) async fn answer(
+    text: &str,
+    question: &str,
+    keyboard: &mut Keyboard,
+    screen: Screen,
+) -> Option<String> {
+    let before = keyboard.forget_typed_ahead().await;
+    screen.note(text);
+    if before == TypedAhead::Lines {
+        screen.note("What you typed before this question was shown was not taken.");
+    }
+    screen.ask(question);
+    keyboard.line().await
+}
+
 /// Shows a question whole and asks for a plain yes or no.
 pub(crate) async fn confirms(asked: &Elicitation, contact: &Contact) -> bool {
     let (screen, mut keyboard) = (contact.screen, Keyboard::of_process());

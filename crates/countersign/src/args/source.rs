@@ -1,0 +1,237 @@
+//! The flags of `source`.
+
+use std::path::PathBuf;
+
+use clap::{ArgGroup, Args, Subcommand, ValueEnum};
+
+const SOURCE_EXAMPLES: &str = "\
+Examples:
+  countersign source add mcp files -- npx -y @modelcontextprotocol/server-filesystem /srv
+  countersign source add openapi github github.json --server https://api.github.com --bearer-env GITHUB_TOKEN
+  countersign source add graphql shop https://shop.example/graphql --header X-Api-Key=SHOP_KEY
+  countersign source list                                     what is there, and what waits to be accepted
+  countersign source show github                              its tools, and operations that cannot be tools
+  countersign source refresh github                           read anew what it offers
+  countersign source accept github                            see what is new and what changed, then accept it
+  countersign source remove github
+
+A source brings tools that live elsewhere. Its tools cannot be called before a person accepted their definitions, and a tool
+whose definition changes afterwards cannot be called until it is accepted again. Tools that destroy still ask each time.
+Sources can also be written as [[source]] in countersign.toml; those are changed there.";
+
+#[derive(Debug, Subcommand)]
+#[command(after_help = SOURCE_EXAMPLES)]
+pub(crate) enum SourceCommand {
+    /// Add a source; at a terminal you see first what it would bring
+    #[command(subcommand)]
+    Add(AddSourceCommand),
+    /// List the sources, and what waits to be accepted
+    List,
+    /// Show one source with its tools
+    Show {
+        /// The source's name
+        name: String,
+    },
+    /// Read anew what a source offers; new and changed tools wait to be accepted
+    Refresh {
+        /// The source's name
+        name: String,
+    },
+    /// See what is new and what changed in a source, and accept it
+    Accept(AcceptArgs),
+    /// Remove a source and its tools
+    Remove {
+        /// The source's name
+        name: String,
+    },
+}
+
+const ADD_EXAMPLES: &str = "\
+NAME is the first segment of the tools' paths: lower-case letters, digits and _. Files and variables are those of the
+server's machine. Credentials are named, never given: --bearer-env GITHUB_TOKEN reads the variable where the server runs.
+Without a terminal the source is added and its tools wait for `countersign source accept NAME`.";
+
+#[derive(Debug, Subcommand)]
+#[command(after_help = ADD_EXAMPLES)]
+pub(crate) enum AddSourceCommand {
+    /// An MCP server, behind a URL or started as a program
+    Mcp(AddMcpArgs),
+    /// A service that an OpenAPI document describes
+    #[command(name = "openapi")]
+    OpenApi(AddOpenApiArgs),
+    /// A GraphQL endpoint
+    #[command(name = "graphql")]
+    GraphQl(AddGraphQlArgs),
+}
+
+const ADD_MCP_EXAMPLES: &str = "\
+Examples:
+  countersign source add mcp files -- npx -y @modelcontextprotocol/server-filesystem /srv
+  countersign source add mcp tickets https://tickets.example/mcp --bearer-env TICKETS_TOKEN
+  countersign source add mcp local http://127.0.0.1:3000/mcp --allow-private
+  countersign source add mcp jira --variable JIRA_TOKEN=MY_JIRA_TOKEN -- jira-mcp";
+
+#[derive(Debug, Args)]
+#[command(after_help = ADD_MCP_EXAMPLES, group = ArgGroup::new("where").required(true).args(["url", "command"]))]
+pub(crate) struct AddMcpArgs {
+    /// The source's name
+    pub(crate) name: String,
+    /// Where it listens
+    pub(crate) url: Option<String>,
+    /// The program to start and its arguments, after --
+    #[arg(last = true, value_name = "COMMAND")]
+    pub(crate) command: Vec<String>,
+    /// Which era of MCP to speak [default: auto]
+    #[arg(long, value_name = "auto|legacy|modern")]
+    pub(crate) protocol: Option<ProtocolArg>,
+    /// Believe what the server says of its tools' effects: a tool it calls read-only is not asked about
+    #[arg(long)]
+    pub(crate) trust_annotations: bool,
+    /// Set a variable of the started program from a variable of the server's environment
+    #[arg(long, value_name = "NAME=ENVVAR", value_parser = named_variable)]
+    pub(crate) variable: Vec<NamedVariable>,
+    #[command(flatten)]
+    pub(crate) common: SourceFlags,
+}
+
+const ADD_OPENAPI_EXAMPLES: &str = "\
+Examples:
+  countersign source add openapi github github.json --server https://api.github.com --bearer-env GITHUB_TOKEN
+  countersign source add openapi petstore https://petstore3.swagger.io/api/v3/openapi.json
+  countersign source add openapi github github.json --include 'issues.*' --read-only issues.list";
+
+#[derive(Debug, Args)]
+#[command(after_help = ADD_OPENAPI_EXAMPLES)]
+pub(crate) struct AddOpenApiArgs {
+    /// The source's name
+    pub(crate) name: String,
+    /// The OpenAPI document: a file or a URL
+    #[arg(value_name = "FILE|URL")]
+    pub(crate) document: String,
+    /// The base URL of the service, where it is not the document's own
+    #[arg(long, value_name = "URL")]
+    pub(crate) server: Option<String>,
+    #[command(flatten)]
+    pub(crate) common: SourceFlags,
+}
+
+const ADD_GRAPHQL_EXAMPLES: &str = "\
+Examples:
+  countersign source add graphql shop https://shop.example/graphql --header X-Api-Key=SHOP_KEY
+  countersign source add graphql shop https://shop.example/graphql --schema shop.graphql";
+
+#[derive(Debug, Args)]
+#[command(after_help = ADD_GRAPHQL_EXAMPLES)]
+pub(crate) struct AddGraphQlArgs {
+    /// The source's name
+    pub(crate) name: String,
+    /// Where it listens
+    pub(crate) url: String,
+    /// A file with its schema, where the endpoint answers no introspection
+    #[arg(long, value_name = "FILE")]
+    pub(crate) schema: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) common: SourceFlags,
+}
+
+/// Flags that every kind of source takes.
+#[derive(Debug, Default, Args)]
+pub(crate) struct SourceFlags {
+    /// Let its address be loopback or private (never link-local or a metadata service)
+    #[arg(long)]
+    pub(crate) allow_private: bool,
+    /// Make new and changed tools callable without anybody accepting them
+    #[arg(long)]
+    pub(crate) trust_changes: bool,
+    /// Send `Authorization: Bearer …` with the value of a variable of the server's environment
+    #[arg(long, value_name = "ENVVAR", conflicts_with = "bearer_file", value_parser = variable)]
+    pub(crate) bearer_env: Option<String>,
+    /// Send `Authorization: Bearer …` with what is in a file that only its owner can read
+    #[arg(long, value_name = "FILE")]
+    pub(crate) bearer_file: Option<PathBuf>,
+    /// Send a header with the value of a variable of the server's environment
+    #[arg(long, value_name = "NAME=ENVVAR", value_parser = named_variable)]
+    pub(crate) header: Vec<NamedVariable>,
+    /// Take only tools that match, such as 'issues.*'; `*` is one segment, `**` any depth
+    #[arg(long, value_name = "PATTERN")]
+    pub(crate) include: Vec<String>,
+    /// Leave out tools that match
+    #[arg(long, value_name = "PATTERN")]
+    pub(crate) exclude: Vec<String>,
+    /// Tools that match only read, whatever the source says: nobody is asked about them
+    #[arg(long, value_name = "PATTERN")]
+    pub(crate) read_only: Vec<String>,
+}
+
+const ACCEPT_EXAMPLES: &str = "\
+Examples:
+  countersign source accept github                            everything that waits
+  countersign source accept github github.issues.create       only this tool
+  countersign source show github --json                       for programs: read it, and its digest, then
+  countersign source accept github --yes --digest DIGEST";
+
+#[derive(Debug, Args)]
+#[command(after_help = ACCEPT_EXAMPLES)]
+pub(crate) struct AcceptArgs {
+    /// The source's name
+    pub(crate) name: String,
+    /// Only these tools [default: everything that waits]
+    #[arg(value_name = "TOOL")]
+    pub(crate) tools: Vec<String>,
+    /// Accept without asking here; needs --digest
+    #[arg(long, requires = "digest")]
+    pub(crate) yes: bool,
+    /// The digest of what you have read; something else by now is not accepted
+    #[arg(long, value_name = "DIGEST")]
+    pub(crate) digest: Option<String>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ProtocolArg {
+    /// The newer one, if the server speaks it
+    Auto,
+    /// Up to 2025-11-25
+    Legacy,
+    /// From 2026-07-28
+    Modern,
+}
+
+/// A header or variable, and the variable of the server's environment that has its value.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct NamedVariable {
+    pub(crate) name: String,
+    pub(crate) variable: String,
+}
+
+fn named_variable(text: &str) -> Result<NamedVariable, String> {
+    match text.split_once('=') {
+        Some((name, of)) if !name.is_empty() => {
+            Ok(NamedVariable { name: name.to_owned(), variable: variable(of)? })
+        }
+        _ => Err("write NAME=ENVVAR, such as X-Api-Key=SHOP_KEY".to_owned()),
+    }
+}
+
+/// The name of a variable. A secret in its place is refused: the server keeps what is given here, and shows it.
+fn variable(text: &str) -> Result<String, String> {
+    let is_name = text.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
+        && text.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
+    match is_name {
+        true => Ok(text.to_owned()),
+        false => Err("name the variable that has the secret, not the secret itself".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_credential_is_named_by_its_variable_and_never_given() {
+        let key = NamedVariable { name: "X-Api-Key".into(), variable: "SHOP_KEY".into() };
+        assert_eq!(named_variable("X-Api-Key=SHOP_KEY"), Ok(key));
+        for wrong in ["X-Api-Key", "=SHOP_KEY", "X-Api-Key=", "X-Api-Key=sk-live-1234", "X=1A", "X=A B"] {
+            assert!(named_variable(wrong).is_err(), "{wrong}");
+        }
+    }
+}
