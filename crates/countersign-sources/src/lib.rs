@@ -25,6 +25,6 @@ mod tools;
 
 pub use connect::SecretReader;
 pub use offer::{Offer, OfferedTool, Unmapped};
-pub use registry::{MAX_SOURCES, SourceRegistry};
+pub use registry::{MAX_SOURCES, Reading, SourceRegistry};
 pub use request::{HttpRequest, MAX_ERROR_BODY_BYTES, RequestError, UpstreamError};
 pub use secrets::{MASK, SHORTEST_SECRET_BYTES, Secrets};

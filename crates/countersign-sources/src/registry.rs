@@ -6,6 +6,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use countersign_core::digest::Digest;
@@ -27,6 +28,9 @@ use crate::tools::Accepted;
 
 /// The most sources of one gateway.
 pub const MAX_SOURCES: usize = 200;
+/// How often it is looked whether sources were read, at first and at last.
+const FIRST_PAUSE: Duration = Duration::from_millis(5);
+const LONGEST_PAUSE: Duration = Duration::from_millis(100);
 /// How many events of upstream servers may wait to be looked at; a refresh that is due anyway loses nothing with them.
 const EVENT_BACKLOG: usize = 1_000;
 
@@ -36,7 +40,17 @@ pub struct SourceRegistry {
     inner: Arc<Inner>,
 }
 
+/// When sources are read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reading {
+    /// In the background, from the start on: for whoever serves their tools.
+    FromTheStart,
+    /// When somebody looks at one: for a command that manages sources and calls nothing.
+    WhenAsked,
+}
+
 struct Inner {
+    reading: Reading,
     gateway: Gateway,
     secrets: Arc<dyn SecretReader>,
     entries: Mutex<BTreeMap<String, Arc<Entry>>>,
@@ -68,10 +82,11 @@ impl SourceRegistry {
         gateway: Gateway,
         configured: Vec<SourceConfig>,
         secrets: Arc<dyn SecretReader>,
+        reading: Reading,
     ) -> Result<Self, SourcesError> {
         let (events, heard) = mpsc::channel(EVENT_BACKLOG);
         let registry =
-            Self { inner: Arc::new(Inner { gateway, secrets, entries: Mutex::default(), events }) };
+            Self { inner: Arc::new(Inner { reading, gateway, secrets, entries: Mutex::default(), events }) };
         for config in configured {
             registry.add_entry(config, SourceOrigin::File).await?;
         }
@@ -87,6 +102,9 @@ impl SourceRegistry {
                 Err(error) => tracing::error!(source = row.name, %error, "its configuration cannot be read"),
             }
         }
+        if reading == Reading::WhenAsked {
+            return Ok(registry);
+        }
         tokio::spawn(follow(Arc::downgrade(&registry.inner), heard));
         for name in registry.entries().keys().cloned().collect::<Vec<_>>() {
             let registry = registry.clone();
@@ -96,6 +114,28 @@ impl SourceRegistry {
             });
         }
         Ok(registry)
+    }
+
+    /// Waits until every source was read or could not be read.
+    pub async fn read_all(&self) {
+        let entries: Vec<Arc<Entry>> = self.entries().values().cloned().collect();
+        for entry in entries {
+            let mut pause = FIRST_PAUSE;
+            while entry.state().health == SourceHealth::Loading {
+                tokio::time::sleep(pause).await;
+                pause = (pause * 2).min(LONGEST_PAUSE);
+            }
+        }
+    }
+
+    /// A source that somebody looks at: read first, where nobody did that yet.
+    async fn looked_at(&self, name: &str) -> Result<Arc<Entry>, SourcesError> {
+        let entry = self.entry(name)?;
+        let unread = entry.state().health == SourceHealth::Loading;
+        if unread && self.inner.reading == Reading::WhenAsked {
+            self.refresh(name).await?;
+        }
+        Ok(entry)
     }
 
     fn entries(&self) -> MutexGuard<'_, BTreeMap<String, Arc<Entry>>> {
@@ -234,7 +274,7 @@ impl Sources for SourceRegistry {
     }
 
     async fn show(&self, name: &str) -> Result<SourceDetail, SourcesError> {
-        Ok(self.entry(name)?.detail())
+        Ok(self.looked_at(name).await?.detail())
     }
 
     async fn preview(&self, config: SourceConfig) -> Result<SourceDetail, SourcesError> {
@@ -285,7 +325,7 @@ impl Sources for SourceRegistry {
     }
 
     async fn accept(&self, by: &Caller, name: &str, what: Acceptance) -> Result<SourceDetail, SourcesError> {
-        let entry = self.entry(name)?;
+        let entry = self.looked_at(name).await?;
         let _turn = entry.turn.lock().await;
         if what.digest.is_some_and(|digest| digest != entry.digest()) {
             return Err(SourcesError::NotWhatWasShown);

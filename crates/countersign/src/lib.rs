@@ -38,6 +38,7 @@ mod screen;
 mod serving;
 mod short_ids;
 mod shown;
+mod source_secrets;
 mod span;
 mod table;
 mod target;

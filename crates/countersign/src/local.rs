@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use anyhow::Context as _;
-use countersign_kernel::ports::ScriptHost;
+use countersign_kernel::ports::{ScriptHost, Store as _};
 use countersign_kernel::{BuildError, Gateway};
 use countersign_sandbox::{ChildHost, ChildOptions, RequiredIsolation};
 use countersign_sdk::Plugin;
@@ -40,7 +40,8 @@ impl Setup {
             Mode::Public => WARM_CHILDREN,
             Mode::Private | Mode::Look => 0,
         };
-        if mode != Mode::Look {
+        // A server is there for all that may come, tools of sources among them; what lacks its tool waits for it.
+        if mode == Mode::Private {
             self.refuse_stranded(folder).await?;
         }
         let host = Arc::new(script_host(warm, self.config.isolation)?);
@@ -61,7 +62,14 @@ impl Setup {
     }
 
     async fn refuse_stranded(&self, folder: &DataFolder) -> anyhow::Result<()> {
-        let stranded = folder.stranded(&self.paths()).await?;
+        let mut stranded = folder.stranded(&self.paths()).await?;
+        // Tools of sources come later; what needs them waits for them.
+        let mut sources: Vec<String> = self.config.sources.iter().map(|source| source.name.clone()).collect();
+        sources.extend(folder.store.sources().await?.into_iter().map(|source| source.name));
+        stranded.retain(|row| {
+            let tool = row.tool.as_ref().map(ToString::to_string).unwrap_or_default();
+            !sources.iter().any(|source| tool.split('.').next() == Some(source.as_str()))
+        });
         if let Some(first) = stranded.first() {
             let tool = first.tool.as_ref().map(ToString::to_string).unwrap_or_default();
             let message = format!(

@@ -10,6 +10,7 @@ use countersign_kernel::ports::Sources;
 use countersign_kernel::{Caller, Gateway};
 use countersign_sdk::ExposeSecret as _;
 use countersign_server::{CONSOLE_HOST, Links, Options, Server, wire};
+use countersign_sources::{Reading, SourceRegistry};
 use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
 use serde::{Deserialize, Serialize};
 use tokio::net::TcpListener;
@@ -20,9 +21,12 @@ use crate::exit::Problem;
 use crate::key_files::{self, LocalTokens};
 use crate::local::Setup;
 use crate::reach;
+use crate::source_secrets::ServerSecrets;
 
 /// Says which server runs for a data folder.
 const NOTICE: &str = "server.json";
+/// How long a command that serves itself waits for sources.
+const SOURCES_WAIT: Duration = Duration::from_secs(60);
 /// Where the times of commits and of waiting people are worth telling apart, in seconds.
 const COMMIT_BUCKETS: &[f64] = &[0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.5, 1.0];
 const WAITING_BUCKETS: &[f64] = &[1.0, 5.0, 15.0, 60.0, 300.0, 900.0, 3600.0, 14_400.0, 86_400.0];
@@ -124,7 +128,7 @@ impl Serving {
         let url = format!("http://{}", reachable(address));
         let mut options = options(&config, &url)?;
         options.configuration = in_force.clone();
-        options.sources = sources(&config, &gateway, mode);
+        options.sources = Some(sources(&config, &gateway, mode).await?);
         let prometheus = (mode == Mode::Public).then(record_figures).transpose()?;
         let server = Server::start(listener, gateway.clone(), options, prometheus)?;
         let mut serving = Self { url, tokens, in_force, server, notice: None, gateway, _folder: folder };
@@ -221,14 +225,19 @@ fn options(config: &Config, url: &str) -> anyhow::Result<Options> {
     Ok(options)
 }
 
-/// The sources that this server manages: those of the configuration file, and those that admins added. This is the one place
-/// where a registry is made and given to the server; without one, the server answers `sources_not_available`.
-fn sources(config: &Config, _gateway: &Gateway, _mode: Mode) -> Option<Arc<dyn Sources>> {
-    if !config.sources.is_empty() {
-        let count = config.sources.len();
-        tracing::warn!(count, "sources are configured, but this version does not serve them");
+/// The sources that this server manages: those of the configuration file, and those that admins added. A command that serves
+/// itself waits for them, because it may be about to call one of their tools.
+async fn sources(config: &Config, gateway: &Gateway, mode: Mode) -> anyhow::Result<Arc<dyn Sources>> {
+    let reading = match mode {
+        Mode::Public | Mode::Private => Reading::FromTheStart,
+        Mode::Look => Reading::WhenAsked,
+    };
+    let (gateway, configured) = (gateway.clone(), config.sources.clone());
+    let registry = SourceRegistry::start(gateway, configured, Arc::new(ServerSecrets), reading).await?;
+    if mode == Mode::Private && tokio::time::timeout(SOURCES_WAIT, registry.read_all()).await.is_err() {
+        tracing::warn!("some sources are still being read");
     }
-    None
+    Ok(Arc::new(registry))
 }
 
 /// Where browsers on this machine reach the console: a loopback server has a host of its own there.

@@ -23,7 +23,10 @@ impl SecretReader for ServerSecrets {
         }
     }
 
-    #[expect(clippy::disallowed_methods, reason = "the operator named the variable, in the server's configuration")]
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the operator named the variable, in the server's configuration"
+    )]
     fn variable(&self, name: &str) -> Option<String> {
         std::env::var(name).ok().filter(|value| !value.is_empty())
     }
@@ -69,7 +72,8 @@ mod tests {
 
     #[test]
     fn a_variable_that_is_not_set_is_named() {
-        let problem = ServerSecrets.read(&SecretPlace::Env("COUNTERSIGN_NO_SUCH_KEY".to_owned())).unwrap_err();
+        let problem =
+            ServerSecrets.read(&SecretPlace::Env("COUNTERSIGN_NO_SUCH_KEY".to_owned())).unwrap_err();
         assert!(problem.contains("COUNTERSIGN_NO_SUCH_KEY"), "{problem}");
     }
 }

@@ -2,6 +2,7 @@
 
 use countersign_core::execution::Status;
 use countersign_kernel::ports::{Acceptance, Sources as _, ToolStanding};
+use countersign_sources::{Reading, SourceRegistry};
 use countersign_testkit::world::{InTests as _, admin, yes};
 use serde_json::json;
 
@@ -100,9 +101,11 @@ async fn removing_a_source_withdraws_what_waits_for_it() {
 async fn what_was_accepted_is_callable_again_after_a_restart() {
     let shop = Shop::open().await;
     shop.added().await;
-    let again = countersign_sources::SourceRegistry::start(shop.world.start().await, vec![], shop.secrets());
+    let gateway = shop.world.start().await;
+    let again = SourceRegistry::start(gateway.clone(), vec![], shop.secrets(), Reading::FromTheStart);
     let registry = again.await.unwrap();
-    registry.refresh("shop").await.unwrap();
+    registry.read_all().await;
+    assert!(gateway.ask(LIST, json!({})).await.unwrap().success());
     let summary = registry.list().await.remove(0);
     assert_eq!((summary.callable, summary.new), (2, 0));
 }

@@ -12,7 +12,7 @@ use countersign_kernel::ports::{
     Acceptance, SecretPlace, SourceConfig, SourceDetail, SourceKind, Sources as _, ToolSettings, ToolStanding,
 };
 use countersign_sdk::SecretString;
-use countersign_sources::{SecretReader, SourceRegistry};
+use countersign_sources::{Reading, SecretReader, SourceRegistry};
 use countersign_testkit::world::{World, admin};
 use serde_json::{Value, json};
 
@@ -49,7 +49,9 @@ impl Shop {
         let folder = tempfile::tempdir().unwrap();
         let world = World::new(1);
         let gateway = world.start().await;
-        let registry = SourceRegistry::start(gateway.clone(), vec![], Arc::new(OneSecret)).await.unwrap();
+        let registry =
+            SourceRegistry::start(gateway.clone(), vec![], Arc::new(OneSecret), Reading::FromTheStart);
+        let registry = registry.await.unwrap();
         let shop = Self { world, gateway, registry, service, folder };
         shop.write_document("Lists the orders.");
         shop
