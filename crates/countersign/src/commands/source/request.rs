@@ -38,6 +38,8 @@ fn mcp(args: AddMcpArgs) -> Result<SourceConfig, Problem> {
     }
     let mut config = SourceConfig::new(name, SourceKind::Mcp);
     config.url = url;
+    // The program runs where the person is who adds it, as if they had started it: its arguments may be relative.
+    config.folder = is_started.then(|| absolute(Path::new("."))).transpose()?;
     config.command = command;
     config.protocol = protocol.map(|protocol| match protocol {
         ProtocolArg::Auto => McpProtocol::Auto,
