@@ -3,6 +3,7 @@
 //! A filter of system calls refuses `fsync`. It cannot be taken off again, so it is put on a process of its own.
 
 #![cfg(target_os = "linux")]
+#![expect(clippy::unwrap_used, reason = "what a test cannot make or read fails it")]
 
 use std::collections::BTreeMap;
 use std::process::Command;
