@@ -15,7 +15,7 @@ use countersign_sdk::EffectClass;
 pub const IN_FILE: &str = "filed";
 /// A source of this name offers tools that changed since they were accepted.
 pub const CHANGED: &str = "changed";
-/// The digest of what every source offers.
+/// The digest of what every source offers at first.
 pub const DIGEST: &str = "d1";
 /// What every source offers.
 const TOOLS: [(&str, EffectClass); 2] = [("list", EffectClass::Reads), ("drop", EffectClass::Destroys)];
@@ -31,6 +31,8 @@ struct Kept {
     configs: BTreeMap<String, SourceConfig>,
     accepted: BTreeSet<String>,
     changed_by: Vec<String>,
+    /// How often the sources changed what they offer.
+    offers: usize,
 }
 
 impl MemorySources {
@@ -42,6 +44,11 @@ impl MemorySources {
     /// Who changed something, in order.
     pub fn changed_by(&self) -> Vec<String> {
         self.kept().changed_by.clone()
+    }
+
+    /// Every source offers something else from now on: its digest is another.
+    pub fn offer_something_else(&self) {
+        self.kept().offers += 1;
     }
 
     /// Whether no source was added.
@@ -82,7 +89,11 @@ impl Kept {
             calls: CallFigures { calls: 3, errors: 1, mean_ms: 12 },
         };
         let unmapped = vec![UnmappedOperation { origin: "POST /x".into(), reason: "multipart".into() }];
-        SourceDetail { summary, digest: DIGEST.to_owned(), tools, unmapped, warnings: vec!["odd".into()] }
+        let digest = match self.offers {
+            0 => DIGEST.to_owned(),
+            later => format!("{DIGEST}_{later}"),
+        };
+        SourceDetail { summary, digest, tools, unmapped, warnings: vec!["odd".into()] }
     }
 
     fn tool(&self, name: &str, leaf: &str, effect: EffectClass) -> SourceTool {

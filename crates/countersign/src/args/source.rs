@@ -72,6 +72,9 @@ Examples:
   countersign source add mcp jira --variable JIRA_TOKEN=MY_JIRA_TOKEN -- jira-mcp";
 
 #[derive(Debug, Args)]
+#[command(
+    override_usage = "countersign source add mcp [OPTIONS] NAME URL\n       countersign source add mcp [OPTIONS] NAME -- COMMAND…"
+)]
 #[command(after_help = ADD_MCP_EXAMPLES, group = ArgGroup::new("where").required(true).args(["url", "command"]))]
 pub(crate) struct AddMcpArgs {
     /// The source's name

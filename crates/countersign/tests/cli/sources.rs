@@ -142,7 +142,7 @@ fn at_a_terminal_a_source_is_shown_before_it_is_added_and_only_y_accepts_it() {
 #[test]
 fn at_a_terminal_what_changed_is_shown_before_it_is_accepted() {
     let desk = Desk::open();
-    desk.json(&["add", "mcp", CHANGED, "--", "x"]);
+    desk.run(&["add", "mcp", CHANGED, "--", "x"]).printed(&["2 changed"]);
     for (line, callable) in [("n", 0), ("y", 2)] {
         let mut terminal = desk.at_terminal(&["accept", CHANGED]);
         terminal.read_until("leave it waiting");
@@ -154,4 +154,22 @@ fn at_a_terminal_what_changed_is_shown_before_it_is_accepted() {
         terminal.ends_with(0);
         assert_eq!(desk.json(&["show", CHANGED])["callable"], callable);
     }
+}
+
+#[cfg(unix)]
+#[test]
+fn what_a_source_offers_since_it_was_shown_is_not_accepted() {
+    let desk = Desk::open();
+    let mut terminal = desk.at_terminal(&["add", "mcp", "files", "--", "files-server"]);
+    terminal.read_until("before you accept it.)");
+    desk.sources.offer_something_else();
+    terminal.answer("before you accept it.)", "y");
+    assert!(terminal.ends_with(1).contains("source accept files"));
+    assert_eq!(desk.json(&["show", "files"])["callable"], 0, "it is added, and its tools wait");
+    let mut terminal = desk.at_terminal(&["accept", "files"]);
+    terminal.read_until("leave it waiting");
+    desk.sources.offer_something_else();
+    terminal.answer("leave it waiting", "y");
+    assert!(terminal.ends_with(1).contains("something else"));
+    assert_eq!(desk.json(&["show", "files"])["callable"], 0);
 }

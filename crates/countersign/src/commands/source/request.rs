@@ -199,7 +199,7 @@ mod tests {
     #[test]
     fn what_does_not_fit_together_is_refused_before_anything_is_sent() {
         for (words, said) in [
-            (&["mcp", "x"][..], "<URL|--|COMMAND>"),
+            (&["mcp", "x"][..], "<URL|COMMAND>"),
             (&["mcp", "x", "https://x", "--", "y"], "cannot be used with"),
             (&["mcp", "x", "--bearer-env", "T", "--", "y"], "as variables"),
             (&["mcp", "x", "https://x", "--variable", "A=B"], "-- COMMAND"),

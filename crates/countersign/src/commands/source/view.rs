@@ -14,6 +14,8 @@ use crate::shown;
 const LISTED: usize = 40;
 /// How much of a description a list has.
 const DESCRIPTION_CHARS: usize = 70;
+/// The longest effect in a list.
+const EFFECT_WIDTH: usize = "Destroys".len();
 const EFFECTS: [ToolEffect; 3] = [ToolEffect::Reads, ToolEffect::Writes, ToolEffect::Destroys];
 
 /// How much of a source is shown.
@@ -132,11 +134,9 @@ fn row(tool: &SourceTool, paint: Paint) -> String {
         ToolStanding::Missing => paint.red("  [missing]"),
         ToolStanding::Excluded => "  [excluded]".to_owned(),
     };
-    let said = first_words(&tool.description);
-    format!("  {} {}{standing}  {said}\n", effect(tool.effect, paint), shown::line(&tool.path))
-        .trim_end()
-        .to_owned()
-        + "\n"
+    let padding = " ".repeat(EFFECT_WIDTH.saturating_sub(tool.effect.label().len()));
+    let (effect, path) = (effect(tool.effect, paint), shown::line(&tool.path));
+    format!("  {effect}{padding} {path}{standing}  {}\n", first_words(&tool.description))
 }
 
 fn first_words(description: &str) -> String {
@@ -195,7 +195,7 @@ fn by_standing(detail: &SourceDetail) -> String {
 fn effect(effect: ToolEffect, paint: Paint) -> String {
     match effect {
         ToolEffect::Destroys => paint.yellow("Destroys"),
-        ToolEffect::Reads | ToolEffect::Writes => format!("{:8}", effect.label()).trim_end().to_owned(),
+        ToolEffect::Reads | ToolEffect::Writes => effect.label().to_owned(),
     }
 }
 
@@ -249,11 +249,11 @@ mod tests {
                 "1 callable, 2 new, 1 excluded by its settings",
                 "",
                 "hub.issues: 1 reads, 1 destroys",
-                "  Reads hub.issues.list  Says what hub.issues.list does.…",
+                "  Reads    hub.issues.list  Says what hub.issues.list does.…",
                 "  Destroys hub.issues.delete  [new]  Says what hub.issues.delete does.…",
                 "",
                 "hub.repos: 1 reads",
-                "  Reads hub.repos.get  [new]  Says what hub.repos.get does.…",
+                "  Reads    hub.repos.get  [new]  Says what hub.repos.get does.…",
                 "",
                 "1 operation cannot be called:",
                 "  POST /upload: multipart body",
