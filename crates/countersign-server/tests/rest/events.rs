@@ -224,3 +224,22 @@ async fn a_stream_on_which_nothing_happens_shows_that_it_is_alive() {
     assert!(sign.starts_with(b":"), "a comment, which clients skip: {sign:?}");
     assert!(begun.elapsed() > Duration::from_secs(5), "and not a flood of them");
 }
+
+#[tokio::test]
+async fn a_change_of_the_catalog_is_told_to_everybody_who_listens() {
+    let house = House::open().await;
+    for who in [Who::Approver, Who::Agent] {
+        let mut stream = Stream::open(&house, who, None).await;
+        let effects = countersign_sdk::Effects::default();
+        let tool = countersign_sdk::Tool::foreign("files.read", json!({}), None, effects).unwrap();
+        let tool = tool.handler(async |_, input| Ok(input.into_inner()));
+        house.gateway.replace_source("files", vec![tool]).await.unwrap();
+        let told = stream.until(|event| event.name == "catalog.changed").await;
+        let told = told.last().unwrap();
+        assert_eq!(told.data["detail"], "files: 1 added (files.read)");
+        assert!(told.id.is_some(), "a client that comes back goes on after it");
+        house.gateway.remove_source("files").await.unwrap();
+        let told = stream.until(|event| event.name == "catalog.changed").await;
+        assert_eq!(told.last().unwrap().data["detail"], "files: 1 removed (files.read)");
+    }
+}
