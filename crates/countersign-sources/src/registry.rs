@@ -97,7 +97,7 @@ impl SourceRegistry {
                     registry.add_entry(config, SourceOrigin::Added).await?;
                 }
                 Ok(_) => {
-                    tracing::warn!(source = row.name, "the configuration file has a source of this name too")
+                    tracing::warn!(source = row.name, "the configuration file has a source of this name too");
                 }
                 Err(error) => tracing::error!(source = row.name, %error, "its configuration cannot be read"),
             }

@@ -23,7 +23,7 @@ pub async fn a_source_is_listed_as_it_was_put_last_until_it_is_removed(store: Ar
     put(&*store, vec![SourceWrite::Remove { name: one.name.clone() }]).await;
     assert_eq!(found(&*store, &one.name).await, []);
     assert_eq!(store.source_tools(&one.name).await.unwrap(), []);
-    assert_eq!(found(&*store, &other.name).await, [other.clone()]);
+    assert_eq!(found(&*store, &other.name).await, std::slice::from_ref(&other));
     assert_eq!(store.source_tools(&other.name).await.unwrap(), accepted[1..]);
     put(&*store, vec![SourceWrite::Remove { name: one.name }, SourceWrite::Remove { name: other.name }])
         .await;
