@@ -206,21 +206,29 @@ impl Config {
                 Err(reason) => errors.push(ConfigError { place, reason }),
             }
         }
-        if let Some(folder) = &shared.data_dir {
-            config.data_dir.clone_from(folder);
-            config.folder_choice = Choice::Named;
-        }
-        if config.data_dir.as_os_str().is_empty() {
-            match folders::data(environment) {
-                Some(folder) => config.data_dir = folder,
-                None => errors.push(ConfigError {
-                    place: "HOME".into(),
-                    reason: "there is no home folder to keep data in; say where with --data-dir FOLDER"
-                        .into(),
-                }),
-            }
-        }
+        errors.extend(config.choose_folder(shared, environment));
         if errors.is_empty() { Ok(config) } else { Err(ConfigErrors { errors }) }
+    }
+
+    /// The data folder: the flag's, else the one that was set, else the platform's.
+    fn choose_folder(&mut self, shared: &Shared, environment: &Environment) -> Option<ConfigError> {
+        if let Some(folder) = &shared.data_dir {
+            self.data_dir.clone_from(folder);
+            self.folder_choice = Choice::Named;
+        }
+        if !self.data_dir.as_os_str().is_empty() {
+            return None;
+        }
+        match folders::data(environment) {
+            Some(folder) => {
+                self.data_dir = folder;
+                None
+            }
+            None => Some(ConfigError {
+                place: "HOME".into(),
+                reason: "there is no home folder to keep data in; say where with --data-dir FOLDER".into(),
+            }),
+        }
     }
 
     fn set(&mut self, entry: &Entry, base: &Path) -> Result<(), String> {
