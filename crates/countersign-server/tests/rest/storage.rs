@@ -32,6 +32,11 @@ async fn a23_no_route_succeeds_on_a_dead_store() {
         "/api/declarations",
         "/api/login-links",
         "/api/policy/explain",
+        // This server has no sources: it lists none, and refuses the rest before any store is asked.
+        "/api/sources",
+        "/api/sources/{name}",
+        "/api/sources/{name}/refresh",
+        "/api/sources/{name}/accept",
     ];
     for (method, path, _) in requests() {
         if from_memory.contains(&path) || path == "/mcp" || path == "/metrics" {
