@@ -14,7 +14,7 @@ use countersign_kernel::ports::{
     Acceptance, SourceConfig, SourceDetail, SourceHealth, SourceKind, SourceOrigin, SourceRow, SourceSummary,
     SourceTool, SourceToolRow, SourceWrite, Sources, SourcesError, ToolStanding, UnmappedOperation,
 };
-use countersign_kernel::{Caller, Gateway, SourceError};
+use countersign_kernel::{Caller, Gateway, GatewayError, SourceError};
 use countersign_sdk::{Tool, ToolPath};
 use tokio::sync::mpsc;
 
@@ -290,6 +290,37 @@ impl Sources for SourceRegistry {
     }
 
     async fn put(&self, by: &Caller, config: SourceConfig) -> Result<SourceDetail, SourcesError> {
+        let (registry, by) = (self.clone(), by.clone());
+        to_its_end(async move { registry.put_now(&by, config).await }).await
+    }
+
+    async fn refresh(&self, name: &str) -> Result<SourceDetail, SourcesError> {
+        let entry = self.entry(name)?;
+        let _turn = entry.turn.lock().await;
+        let read = self.read(&entry).await;
+        self.keep(&entry, read).await
+    }
+
+    async fn accept(&self, by: &Caller, name: &str, what: Acceptance) -> Result<SourceDetail, SourcesError> {
+        let (registry, by, name) = (self.clone(), by.clone(), name.to_owned());
+        to_its_end(async move { registry.accept_now(&by, &name, what).await }).await
+    }
+
+    async fn remove(&self, by: &Caller, name: &str) -> Result<(), SourcesError> {
+        let (registry, by, name) = (self.clone(), by.clone(), name.to_owned());
+        to_its_end(async move { registry.remove_now(&by, &name).await }).await
+    }
+}
+
+/// Does something to its end also where the client that asked for it hangs up: what is recorded must be in the catalog, too.
+async fn to_its_end<T: Send + 'static>(
+    work: impl Future<Output = Result<T, SourcesError>> + Send + 'static,
+) -> Result<T, SourcesError> {
+    tokio::spawn(work).await.unwrap_or_else(|_| Err(GatewayError::Closed.into()))
+}
+
+impl SourceRegistry {
+    async fn put_now(&self, by: &Caller, config: SourceConfig) -> Result<SourceDetail, SourcesError> {
         let before = self.entries().get(&config.name).cloned();
         if before.as_ref().is_some_and(|entry| entry.origin == SourceOrigin::File) {
             return Err(SourcesError::InFile(config.name));
@@ -317,14 +348,12 @@ impl Sources for SourceRegistry {
         self.keep(&entry, Ok(read)).await
     }
 
-    async fn refresh(&self, name: &str) -> Result<SourceDetail, SourcesError> {
-        let entry = self.entry(name)?;
-        let _turn = entry.turn.lock().await;
-        let read = self.read(&entry).await;
-        self.keep(&entry, read).await
-    }
-
-    async fn accept(&self, by: &Caller, name: &str, what: Acceptance) -> Result<SourceDetail, SourcesError> {
+    async fn accept_now(
+        &self,
+        by: &Caller,
+        name: &str,
+        what: Acceptance,
+    ) -> Result<SourceDetail, SourcesError> {
         let entry = self.looked_at(name).await?;
         let _turn = entry.turn.lock().await;
         if what.digest.is_some_and(|digest| digest != entry.digest()) {
@@ -344,7 +373,7 @@ impl Sources for SourceRegistry {
         Ok(entry.detail())
     }
 
-    async fn remove(&self, by: &Caller, name: &str) -> Result<(), SourcesError> {
+    async fn remove_now(&self, by: &Caller, name: &str) -> Result<(), SourcesError> {
         let entry = self.entry(name)?;
         if entry.origin == SourceOrigin::File {
             return Err(SourcesError::InFile(name.to_owned()));

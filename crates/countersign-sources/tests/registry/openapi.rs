@@ -25,6 +25,22 @@ async fn nothing_that_a_source_offers_is_callable_before_it_is_accepted() {
 }
 
 #[tokio::test]
+async fn what_a_client_accepted_before_it_hung_up_is_callable() {
+    let shop = Shop::open().await;
+    shop.registry.put(&admin(), shop.config()).await.unwrap();
+    let by = admin();
+    let hung_up = tokio::select! {
+        biased;
+        _ = shop.registry.accept(&by, "shop", Acceptance::default()) => false,
+        () = std::future::ready(()) => true,
+    };
+    assert!(hung_up, "the client was there to the end");
+    while shop.gateway.ask(LIST, json!({})).await.is_err() {
+        tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+    }
+}
+
+#[tokio::test]
 async fn a_read_flows_through_and_a_write_runs_once_when_a_person_approves() {
     let shop = Shop::open().await;
     shop.added().await;

@@ -155,6 +155,7 @@ mod tests {
             config.unwrap(),
             json!({
                 "name": "files", "kind": "mcp", "command": ["files-server", "--root", "/srv"], "protocol": "legacy",
+                "folder": absolute(Path::new(".")).unwrap(),
                 "trustAnnotations": true, "trustChanges": true,
                 "credentials": [{ "as": "variable", "name": "T", "env": "MY_T" }],
                 "tools": { "include": ["read_*"], "exclude": ["x"], "readOnly": ["read_file"], "writes": [],
