@@ -11,6 +11,7 @@
 mod bounded;
 mod choice;
 mod connect;
+mod entry;
 mod figures;
 pub mod graphql;
 pub mod http;

@@ -9,22 +9,18 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use countersign_core::digest::Digest;
 use countersign_kernel::ports::{
-    Acceptance, SourceConfig, SourceDetail, SourceHealth, SourceKind, SourceOrigin, SourceRow, SourceSummary,
-    SourceTool, SourceToolRow, SourceWrite, Sources, SourcesError, ToolStanding, UnmappedOperation,
+    Acceptance, SourceConfig, SourceDetail, SourceHealth, SourceOrigin, SourceRow, SourceSummary,
+    SourceToolRow, SourceWrite, Sources, SourcesError, ToolStanding,
 };
 use countersign_kernel::{Caller, Gateway, GatewayError, SourceError};
-use countersign_sdk::{Tool, ToolPath};
 use tokio::sync::mpsc;
 
-use crate::choice::ToolChoice;
 use crate::connect::{Connecting, Connection, SecretReader};
-use crate::figures::Figures;
+use crate::entry::Entry;
 use crate::mcp::{Events, UpstreamEvent};
 use crate::offer::{Offer, OfferedTool};
-use crate::pin::{Compared, compare};
-use crate::tools::Accepted;
+use crate::pin::Compared;
 
 /// The most sources of one gateway.
 pub const MAX_SOURCES: usize = 200;
@@ -55,25 +51,6 @@ struct Inner {
     secrets: Arc<dyn SecretReader>,
     entries: Mutex<BTreeMap<String, Arc<Entry>>>,
     events: mpsc::Sender<(String, UpstreamEvent)>,
-}
-
-struct Entry {
-    config: SourceConfig,
-    origin: SourceOrigin,
-    choice: ToolChoice,
-    figures: Arc<Figures>,
-    /// Held by whoever changes the source.
-    turn: tokio::sync::Mutex<()>,
-    state: Mutex<State>,
-}
-
-/// What is known of a source at the moment.
-struct State {
-    health: SourceHealth,
-    problem: Option<String>,
-    offer: Offer,
-    accepted: Vec<OfferedTool>,
-    connection: Option<Arc<Connection>>,
 }
 
 impl SourceRegistry {
@@ -295,10 +272,15 @@ impl Sources for SourceRegistry {
     }
 
     async fn refresh(&self, name: &str) -> Result<SourceDetail, SourcesError> {
-        let entry = self.entry(name)?;
-        let _turn = entry.turn.lock().await;
-        let read = self.read(&entry).await;
-        self.keep(&entry, read).await
+        loop {
+            let entry = self.entry(name)?;
+            let _turn = entry.turn.lock().await;
+            // Whoever had the turn before may have put another configuration in its place.
+            if Arc::ptr_eq(&entry, &self.entry(name)?) {
+                let read = self.read(&entry).await;
+                return self.keep(&entry, read).await;
+            }
+        }
     }
 
     async fn accept(&self, by: &Caller, name: &str, what: Acceptance) -> Result<SourceDetail, SourcesError> {
@@ -331,6 +313,10 @@ impl SourceRegistry {
         let accepted = self.accepted(&config.name).await?;
         let entry = Arc::new(Entry::new(config, SourceOrigin::Added, accepted)?);
         let _turn = entry.turn.lock().await;
+        let _turn_before = match &before {
+            Some(before) => Some(before.turn.lock().await),
+            None => None,
+        };
         // A source that cannot be read is not added: whoever adds it is there to mend it.
         let read = self.read(&entry).await?;
         let row = SourceRow {
@@ -342,7 +328,7 @@ impl SourceRegistry {
         };
         self.inner.gateway.change_sources(Some(by), vec![SourceWrite::Put(row)]).await?;
         self.entries().insert(entry.config.name.clone(), Arc::clone(&entry));
-        if let Some(before) = before {
+        if let Some(before) = &before {
             before.close().await;
         }
         self.keep(&entry, Ok(read)).await
@@ -393,157 +379,6 @@ impl SourceRegistry {
     }
 }
 
-impl Entry {
-    fn new(
-        config: SourceConfig,
-        origin: SourceOrigin,
-        accepted: Vec<OfferedTool>,
-    ) -> Result<Self, SourcesError> {
-        check_name(&config.name)?;
-        let choice = ToolChoice::of(&config.name, &config.tools)?;
-        let state = State {
-            health: SourceHealth::Loading,
-            problem: None,
-            offer: Offer::default(),
-            accepted,
-            connection: None,
-        };
-        Ok(Self {
-            config,
-            origin,
-            choice,
-            figures: Arc::default(),
-            turn: tokio::sync::Mutex::default(),
-            state: Mutex::new(state),
-        })
-    }
-
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn given_names(&self) -> BTreeMap<String, String> {
-        self.state().accepted.iter().map(|tool| (tool.origin.clone(), tool.name.clone())).collect()
-    }
-
-    fn path(&self, tool: &OfferedTool) -> Option<ToolPath> {
-        ToolPath::parse(&format!("{}.{}", self.config.name, tool.name)).ok()
-    }
-
-    fn is_named(&self, found: &Compared, path: &str) -> bool {
-        found.tool.name == path
-            || path.strip_prefix(&self.config.name).and_then(|rest| rest.strip_prefix('.'))
-                == Some(&found.tool.name)
-    }
-
-    /// Every tool with its standing; what the operator leaves out is excluded, whatever else it is.
-    fn compared(&self) -> Vec<Compared> {
-        let state = self.state();
-        let mut compared = compare(&state.accepted, &state.offer);
-        drop(state);
-        for found in &mut compared {
-            if !self.path(&found.tool).is_some_and(|path| self.choice.takes(&path)) {
-                found.standing = ToolStanding::Excluded;
-            }
-        }
-        compared
-    }
-
-    /// What a person has yet to look at.
-    fn waiting(&self) -> Vec<Compared> {
-        let waits = |found: &Compared| {
-            matches!(found.standing, ToolStanding::New | ToolStanding::Changed | ToolStanding::Missing)
-        };
-        self.compared().into_iter().filter(waits).collect()
-    }
-
-    /// The tools that can be called.
-    fn tools(&self) -> Vec<Tool> {
-        let Some(connection) = self.state().connection.clone() else { return Vec::new() };
-        let mut tools = Vec::new();
-        for found in self.compared().iter().filter(|found| found.standing == ToolStanding::Accepted) {
-            let Some(path) = self.path(&found.tool) else { continue };
-            let accepted = Accepted {
-                source: &self.config.name,
-                path: &path,
-                tool: &found.tool,
-                effects: self.choice.effects(&path, &found.tool),
-                figures: Arc::clone(&self.figures),
-            };
-            match accepted.tool(&connection) {
-                Some(Ok(tool)) => tools.push(tool),
-                // One tool that cannot be used must not spoil the others.
-                Some(Err(error)) => tracing::warn!(%path, %error, "the tool cannot be used"),
-                None => {}
-            }
-        }
-        tools
-    }
-
-    fn digest(&self) -> String {
-        let offer = serde_json::to_vec(&self.state().offer).unwrap_or_default();
-        Digest::of(&offer).to_string()
-    }
-
-    fn detail(&self) -> SourceDetail {
-        let compared = self.compared();
-        let summary = self.summary(&compared);
-        let tools = compared.into_iter().filter_map(|found| {
-            let path = self.path(&found.tool)?;
-            Some(SourceTool {
-                effect: self.choice.effects(&path, &found.tool).class(),
-                path: path.to_string(),
-                origin: found.tool.origin,
-                description: found.tool.description,
-                standing: found.standing,
-                changes: found.changes,
-            })
-        });
-        let tools = tools.collect();
-        let digest = self.digest();
-        let state = self.state();
-        let unmapped = state.offer.unmapped.iter().map(|operation| UnmappedOperation {
-            origin: operation.origin.clone(),
-            reason: operation.reason.clone(),
-        });
-        SourceDetail {
-            summary,
-            digest,
-            tools,
-            unmapped: unmapped.collect(),
-            warnings: state.offer.warnings.clone(),
-        }
-    }
-
-    fn summary(&self, compared: &[Compared]) -> SourceSummary {
-        let count = |standing| compared.iter().filter(|found| found.standing == standing).count();
-        let state = self.state();
-        SourceSummary {
-            name: self.config.name.clone(),
-            kind: kind(&self.config.kind),
-            target: target(&self.config.kind),
-            origin: self.origin,
-            health: state.health,
-            problem: state.problem.clone(),
-            callable: if state.connection.is_some() { count(ToolStanding::Accepted) } else { 0 },
-            new: count(ToolStanding::New),
-            changed: count(ToolStanding::Changed),
-            missing: count(ToolStanding::Missing),
-            unmapped: state.offer.unmapped.len(),
-            calls: self.figures.now(),
-        }
-    }
-
-    async fn close(&self) {
-        let connection = self.state().connection.take();
-        if let Some(connection) = connection
-            && let Connection::Mcp(upstream) = &*connection
-        {
-            upstream.close().await;
-        }
-    }
-}
-
 /// Reads a server anew when it says that its tools changed or when it is back; says when it is away.
 async fn follow(inner: Weak<Inner>, mut heard: mpsc::Receiver<(String, UpstreamEvent)>) {
     while let Some((name, event)) = heard.recv().await {
@@ -564,31 +399,6 @@ async fn follow(inner: Weak<Inner>, mut heard: mpsc::Receiver<(String, UpstreamE
             }
             UpstreamEvent::ResourcesChanged | UpstreamEvent::PromptsChanged => {}
         }
-    }
-}
-
-fn check_name(name: &str) -> Result<(), SourcesError> {
-    match ToolPath::parse(&format!("{name}.x")) {
-        Ok(_) if !name.contains('.') => Ok(()),
-        Ok(_) => Err(SourcesError::BadConfig(format!("{name:?} is no name for a source: it has a dot"))),
-        Err(error) => Err(SourcesError::BadConfig(format!("{name:?} is no name for a source: {error}"))),
-    }
-}
-
-fn kind(kind: &SourceKind) -> &'static str {
-    match kind {
-        SourceKind::Mcp { .. } => "mcp",
-        SourceKind::OpenApi { .. } => "openapi",
-        SourceKind::GraphQl { .. } => "graphql",
-    }
-}
-
-fn target(kind: &SourceKind) -> String {
-    match kind {
-        SourceKind::Mcp { url: Some(url), .. } => url.clone(),
-        SourceKind::Mcp { command, .. } => command.join(" "),
-        SourceKind::OpenApi { document, .. } => document.clone(),
-        SourceKind::GraphQl { url, .. } => url.clone(),
     }
 }
 
