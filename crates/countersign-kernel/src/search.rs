@@ -4,6 +4,7 @@ use std::cmp::Reverse;
 use std::sync::Arc;
 
 use countersign_sdk::{Definition, ToolPath};
+use memchr::memmem;
 
 use crate::catalog::{Catalog, CatalogTool};
 
@@ -11,6 +12,8 @@ use crate::catalog::{Catalog, CatalogTool};
 const MAX_QUERY_WORDS: usize = 16;
 /// How many near misses are named.
 const MAX_NEAR: usize = 3;
+/// How many paths are compared letter by letter with one that is not there: those with the most letters in common.
+const MAX_COMPARED: usize = 200;
 /// How close a near miss is at least, of 1.
 const NEAR: f64 = 0.7;
 
@@ -29,6 +32,22 @@ const IN_NAME: u32 = 10;
 const IN_DESCRIPTION: u32 = 5;
 const WHOLE_SEGMENT: u32 = 8;
 
+/// A word of a query.
+struct Word {
+    text: String,
+    finder: memmem::Finder<'static>,
+}
+
+impl Word {
+    fn of(text: String) -> Self {
+        Self { finder: memmem::Finder::new(&text).into_owned(), text }
+    }
+
+    fn is_in(&self, text: &str) -> bool {
+        self.finder.find(text.as_bytes()).is_some()
+    }
+}
+
 /// What a query is held against, in lower case: made once for each tool.
 pub(crate) struct SearchText {
     name: String,
@@ -44,11 +63,11 @@ impl SearchText {
 impl Catalog {
     /// Tools that have every word of the query somewhere, best first, then by path. An empty query finds all.
     pub fn search(&self, query: &str, limit: usize) -> Vec<Hit> {
-        let words: Vec<String> = query
+        let words: Vec<Word> = query
             .split(|c: char| !c.is_alphanumeric())
             .filter(|w| !w.is_empty())
             .take(MAX_QUERY_WORDS)
-            .map(str::to_lowercase)
+            .map(|word| Word::of(word.to_lowercase()))
             .collect();
         let scored = self.iter().filter_map(|tool| Some((score(tool, &words)?, tool)));
         let mut hits: Vec<(u32, &Arc<CatalogTool>)> = scored.collect();
@@ -63,11 +82,21 @@ impl Catalog {
         let wanted: String =
             path.chars().take(countersign_sdk::MAX_PATH_BYTES).collect::<String>().to_lowercase();
         let wanted = wanted.replace("__", ".").replace(['/', ':', '-'], ".");
-        let mut near: Vec<(f64, &ToolPath)> = self
+        let letters = Letters::of(&wanted);
+        let mut candidates: Vec<(u16, &ToolPath)> = self
             .iter()
             .map(|tool| tool.path())
-            .filter(|path| could_be_near(&wanted, path))
-            .map(|path| (closeness(&wanted, path), path))
+            .filter_map(|path| {
+                let of_path = Letters::of(path.as_str());
+                let (least, longer) = (letters.least_edits(&of_path), letters.all.max(of_path.all));
+                (f64::from(least) < (1.0 - NEAR) * f64::from(longer)).then_some((least, path))
+            })
+            .collect();
+        candidates.sort_unstable();
+        let mut near: Vec<(f64, &ToolPath)> = candidates
+            .into_iter()
+            .take(MAX_COMPARED)
+            .map(|(_, path)| (closeness(&wanted, path), path))
             .filter(|(closeness, _)| *closeness > NEAR)
             .collect();
         near.sort_by(|a, b| b.0.total_cmp(&a.0).then_with(|| a.1.cmp(b.1)));
@@ -75,12 +104,32 @@ impl Catalog {
     }
 }
 
-/// Paths of very different length are never near; comparing lengths first spares the rest the long comparison.
-fn could_be_near(wanted: &str, path: &ToolPath) -> bool {
-    let (wanted, path) = (wanted.chars().count(), path.as_str().len());
-    let longer = wanted.max(path);
-    f64::from(u32::try_from(wanted.abs_diff(path)).unwrap_or(u32::MAX))
-        < (1.0 - NEAR) * f64::from(u32::try_from(longer).unwrap_or(u32::MAX))
+/// How many letters of each kind a text has. Separators are one kind, and so is everything beyond ASCII.
+struct Letters {
+    counts: [u16; 129],
+    all: u16,
+}
+
+impl Letters {
+    fn of(text: &str) -> Self {
+        let mut letters = Self { counts: [0; 129], all: 0 };
+        for letter in text.chars() {
+            let kind = if letter == '_' { '.' } else { letter };
+            letters.counts[(kind as usize).min(128)] += 1;
+            letters.all += 1;
+        }
+        letters
+    }
+
+    /// The edits that it takes at least to make one text out of the other. Far cheaper than counting them.
+    fn least_edits(&self, other: &Self) -> u16 {
+        let (mut missing, mut surplus) = (0, 0);
+        for (ours, theirs) in self.counts.iter().zip(&other.counts) {
+            missing += theirs.saturating_sub(*ours);
+            surplus += ours.saturating_sub(*theirs);
+        }
+        missing.max(surplus)
+    }
 }
 
 fn closeness(wanted: &str, path: &ToolPath) -> f64 {
@@ -96,20 +145,20 @@ fn closeness(wanted: &str, path: &ToolPath) -> f64 {
     if same_words { 1.0 } else { spelled }
 }
 
-fn score(tool: &CatalogTool, words: &[String]) -> Option<u32> {
+fn score(tool: &CatalogTool, words: &[Word]) -> Option<u32> {
     let SearchText { name, description } = tool.search_text();
     words.iter().try_fold(0, |total, word| {
         let mut worth = 0;
-        if tool.path().as_str().contains(word) {
+        if word.is_in(tool.path().as_str()) {
             worth += IN_PATH;
+            if tool.path().segments().any(|segment| segment == word.text) {
+                worth += WHOLE_SEGMENT;
+            }
         }
-        if tool.path().segments().any(|segment| segment == word) {
-            worth += WHOLE_SEGMENT;
-        }
-        if name.contains(word) {
+        if word.is_in(name) {
             worth += IN_NAME;
         }
-        if description.contains(word) {
+        if word.is_in(description) {
             worth += IN_DESCRIPTION;
         }
         (worth > 0).then_some(total + worth)
