@@ -212,9 +212,10 @@ impl Kernel {
     ) -> Result<(), GatewayError> {
         let started =
             EventBody::CallStarted { call: no, by: StartedBy::Policy { rule: verdict.source.to_string() } };
-        let destructive = state.execution.call(no).is_some_and(|c| c.effects.destructive);
+        let effects = state.execution.call(no).map(|call| call.effects).unwrap_or_default();
+        let must_be_known = effects.destructive || effects.is_at_most_once();
         // A caller's key must be taken before anything runs under it.
-        if destructive || (state.execution.idempotency_key().is_some() && !state.is_stored()) {
+        if must_be_known || (state.execution.idempotency_key().is_some() && !state.is_stored()) {
             let beside = Beside { require: self.authority_to_start(state, None), ..Beside::default() };
             return self.record(state, vec![started], beside).await;
         }

@@ -18,6 +18,30 @@ pub struct Effects {
     /// journals from before it existed stay as they are.
     #[serde(default, skip_serializing_if = "is_unsaid")]
     pub read_only: bool,
+    /// Whether its handler may be dropped while it waits for an answer.
+    #[serde(default, skip_serializing_if = "Resumable::is_unsaid")]
+    pub resumable: Resumable,
+}
+
+/// Whether a handler that waits for an answer to a question of its own may be dropped, and entered again from the top when
+/// the answer comes. Its recorded answers and steps are then given to it at once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Resumable {
+    /// The tool does not say: it may be dropped unless the tool is destructive.
+    #[default]
+    Unsaid,
+    /// It may: it changes nothing before its last question that it has not recorded with `ctx.step`.
+    Yes,
+    /// It may not: entering it twice would act twice. After a crash the call is in doubt.
+    No,
+}
+
+impl Resumable {
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands over a reference")]
+    fn is_unsaid(&self) -> bool {
+        *self == Self::Unsaid
+    }
 }
 
 /// The three classes of tools, as people, clients and rules read them.
@@ -40,6 +64,20 @@ impl Effects {
             (false, true) => EffectClass::Reads,
             (false, false) => EffectClass::Writes,
         }
+    }
+
+    /// Whether a handler may be dropped at a question of its own and entered again.
+    pub fn is_resumable(self) -> bool {
+        match self.resumable {
+            Resumable::Unsaid => !self.destructive,
+            Resumable::Yes => true,
+            Resumable::No => false,
+        }
+    }
+
+    /// Whether a call that started and has no outcome must not be made again without a person.
+    pub fn is_at_most_once(self) -> bool {
+        (self.destructive || self.resumable == Resumable::No) && !self.idempotent
     }
 }
 

@@ -224,9 +224,15 @@ fn is_deeper_than(value: &Value, levels: usize) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Resumable;
 
-    const DESTRUCTIVE: Effects =
-        Effects { destructive: true, idempotent: false, open_world: true, read_only: false };
+    const DESTRUCTIVE: Effects = Effects {
+        destructive: true,
+        idempotent: false,
+        open_world: true,
+        read_only: false,
+        resumable: Resumable::Unsaid,
+    };
 
     fn foreign(input: Value, output: Option<Value>) -> Result<ForeignToolBuilder, ForeignToolError> {
         Tool::foreign("files.delete", input, output, DESTRUCTIVE)

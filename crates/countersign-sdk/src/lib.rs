@@ -51,7 +51,7 @@ pub use ask::{
     Approval, AskKind, AskReply, AskRequest, ElicitationResponse, Form, FreeText, Outcome, Question, elicit,
 };
 pub use ctx::{Auth, CallFacts, Ctx, CtxHost, LogLevel, Logger, Progress};
-pub use effects::{EffectClass, Effects, Remember};
+pub use effects::{EffectClass, Effects, Remember, Resumable};
 pub use error::{ToolError, ToolErrorCode};
 pub use foreign::{
     ForeignInput, ForeignToolBuilder, ForeignToolError, MAX_FOREIGN_SCHEMA_BYTES, MAX_FOREIGN_SCHEMA_DEPTH,

@@ -15,8 +15,8 @@ use serde_json::Value;
 
 use crate::permit::Permit;
 use crate::{
-    Approved, Ctx, Effects, PathError, Remember, Schema, SchemaError, ToolError, ToolErrorCode, ToolPath,
-    UnknownProperties, Violation,
+    Approved, Ctx, Effects, PathError, Remember, Resumable, Schema, SchemaError, ToolError, ToolErrorCode,
+    ToolPath, UnknownProperties, Violation,
 };
 
 pub(crate) type Handler =
@@ -197,6 +197,14 @@ impl<Class> ToolBuilder<Class> {
     /// Running it twice with the same idempotency key is the same as running it once.
     pub fn idempotent(mut self) -> Self {
         self.definition.effects.idempotent = true;
+        self
+    }
+
+    /// Its handler may be dropped while it waits for an answer, and is entered again from the top when the answer comes: it
+    /// changes nothing before its last question that it has not recorded with `ctx.step`. A destructive handler that does
+    /// not say so is kept in memory while it asks, and a crash then leaves its call in doubt.
+    pub fn resumable(mut self) -> Self {
+        self.definition.effects.resumable = Resumable::Yes;
         self
     }
 

@@ -1,8 +1,8 @@
 //! The registry: every source of a gateway, what it offers, and which of its tools are in the catalog.
 //!
 //! Promises: a tool is in the catalog only while its source offers exactly the definition that was accepted. Sources are
-//! read in the background at the start, so that a source that is away keeps nothing from starting. Changes of one source
-//! happen one after another; its tools are swapped whole.
+//! read in the background at the start, so that a source that is away keeps nothing from starting; it is tried again until
+//! it is there. Changes of one source happen one after another; its tools are swapped whole.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -27,6 +27,9 @@ pub const MAX_SOURCES: usize = 200;
 /// How often it is looked whether sources were read, at first and at last.
 const FIRST_PAUSE: Duration = Duration::from_millis(5);
 const LONGEST_PAUSE: Duration = Duration::from_millis(100);
+/// The pause before a source that could not be read at the start is tried again; each further one is twice as long.
+const FIRST_RETRY: Duration = Duration::from_secs(1);
+const LONGEST_RETRY: Duration = Duration::from_secs(60);
 /// How many events of upstream servers may wait to be looked at; a refresh that is due anyway loses nothing with them.
 const EVENT_BACKLOG: usize = 1_000;
 
@@ -83,12 +86,8 @@ impl SourceRegistry {
             return Ok(registry);
         }
         tokio::spawn(follow(Arc::downgrade(&registry.inner), heard));
-        for name in registry.entries().keys().cloned().collect::<Vec<_>>() {
-            let registry = registry.clone();
-            tokio::spawn(async move {
-                // Its health says what went wrong.
-                let _ = registry.refresh(&name).await;
-            });
+        for entry in registry.entries().values() {
+            tokio::spawn(read_until_there(Arc::downgrade(&registry.inner), Arc::downgrade(entry)));
         }
         Ok(registry)
     }
@@ -376,6 +375,28 @@ impl SourceRegistry {
         }
         entry.close().await;
         Ok(())
+    }
+}
+
+/// Reads a source until that works, it was removed or configured anew, or the registry is gone.
+async fn read_until_there(inner: Weak<Inner>, entry: Weak<Entry>) {
+    let mut pause = FIRST_RETRY;
+    loop {
+        let (Some(inner), Some(entry)) = (inner.upgrade(), entry.upgrade()) else { return };
+        let registry = SourceRegistry { inner };
+        let name = &entry.config.name;
+        if !registry.entry(name).is_ok_and(|current| Arc::ptr_eq(&current, &entry)) {
+            return;
+        }
+        match registry.refresh(name).await {
+            Ok(_) => return,
+            Err(error) => {
+                tracing::warn!(source = name, %error, ?pause, "the source is tried again after a pause")
+            }
+        }
+        drop((registry, entry));
+        tokio::time::sleep(pause).await;
+        pause = (pause * 2).min(LONGEST_RETRY);
     }
 }
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use countersign_sdk::{
-    Ctx, Effects, ForeignInput, ForeignToolError, Form, Tool, ToolError, ToolErrorCode, ToolPath,
+    Ctx, Effects, ForeignInput, ForeignToolError, Form, Resumable, Tool, ToolError, ToolErrorCode, ToolPath,
 };
 use serde_json::{Map, Value, json};
 
@@ -15,9 +15,7 @@ use crate::connect::Connection;
 use crate::figures::Figures;
 use crate::graphql;
 use crate::http::{Exchange, Extent, HttpClient, Intent};
-use crate::mcp::{
-    Asker, Call, CallFailure, CallOutcome, Difference, NobodyToAsk, OutcomeKind, Question, Reply, Upstream,
-};
+use crate::mcp::{Asker, Call, CallFailure, CallOutcome, Difference, OutcomeKind, Question, Reply, Upstream};
 use crate::offer::OfferedTool;
 use crate::openapi;
 use crate::request::{HttpRequest, RequestError, UpstreamError};
@@ -53,9 +51,14 @@ impl Accepted<'_> {
             Target::Mcp(..) => Some(mcp_output(output_schema.as_ref())),
             _ => output_schema.clone(),
         };
-        let intent = if self.effects.read_only { Intent::Read } else { Intent::Write };
+        let (intent, resumable) = match self.effects.read_only {
+            true => (Intent::Read, Resumable::Unsaid),
+            // A handler that is entered again would send its request again.
+            false => (Intent::Write, Resumable::No),
+        };
+        let effects = Effects { resumable, ..self.effects };
         let (target, figures, source) = (Arc::new(target), self.figures, self.source.to_owned());
-        let builder = Tool::foreign(self.path.to_string(), input_schema.clone(), output, self.effects)?
+        let builder = Tool::foreign(self.path.to_string(), input_schema.clone(), output, effects)?
             .name(title.as_deref().unwrap_or(origin))
             .describe(description);
         Ok(builder.handler(move |ctx: Ctx, input: ForeignInput| {
@@ -159,7 +162,7 @@ async fn call_mcp(
     }
     let progress = ctx.clone();
     let call = Call {
-        asker: asker(ctx, intent, source),
+        asker: Arc::new(AskPeople { ctx: ctx.clone(), source: source.to_owned() }),
         progress: Arc::new(move |update| {
             progress.progress(update.progress, update.total, update.message.unwrap_or_default());
         }),
@@ -207,15 +210,6 @@ fn text_of(content: &[Value]) -> String {
     let text =
         if texts.is_empty() { "the tool failed and does not say why".to_owned() } else { texts.join("\n") };
     crate::bounded::bounded(&text, crate::request::MAX_ERROR_BODY_BYTES)
-}
-
-/// Who answers a server's questions. A handler that waits for a person may be given up and entered again, which would send
-/// its call a second time: so only reads may ask. A call that may write is told that the person declined.
-fn asker(ctx: &Ctx, intent: Intent, source: &str) -> Arc<dyn Asker> {
-    match intent {
-        Intent::Read => Arc::new(AskPeople { ctx: ctx.clone(), source: source.to_owned() }),
-        Intent::Write => Arc::new(NobodyToAsk),
-    }
 }
 
 /// Puts a server's questions to the gateway's people, with the source named as the one who asks.

@@ -92,7 +92,7 @@ pub struct Step {
 pub(super) enum LastMark {
     /// It was let run on: it may have had effects since.
     LetPast,
-    /// It asked: by contract it had changed nothing it would not change again.
+    /// It asked: a resumable handler has by contract changed nothing that it would change again.
     AtAsk,
 }
 
@@ -134,17 +134,17 @@ impl Call {
         }
     }
 
-    /// Whether a crash now would leave doubt: it may have had an effect that must not be repeated, and since then it
-    /// has not asked.
+    /// Whether a crash now would leave doubt: it may have had an effect that must not be repeated, and it does not wait
+    /// at a question where its handler could be entered again.
     pub fn would_be_in_doubt(&self) -> bool {
         let Phase::Running(run) = &self.phase else { return false };
-        self.must_not_be_repeated() && run.last == LastMark::LetPast
+        self.must_not_be_repeated() && (run.last == LastMark::LetPast || !self.effects.is_resumable())
     }
 
     /// Whether it runs and may have an effect that must not happen twice.
     pub fn must_not_be_repeated(&self) -> bool {
         let Phase::Running(run) = &self.phase else { return false };
-        (self.effects.destructive || run.let_past_a_yes) && !self.effects.idempotent
+        self.effects.is_at_most_once() || run.let_past_a_yes && !self.effects.idempotent
     }
 
     /// Whether it may have had an effect that cancelling would hide.
@@ -152,10 +152,11 @@ impl Call {
         match &self.phase {
             Phase::Issued | Phase::Asked { .. } | Phase::Cleared { .. } | Phase::Refused { .. } => false,
             Phase::Running(run) => {
-                let dangerous = self.effects.destructive || run.let_past_a_yes;
+                let dangerous =
+                    self.effects.destructive || self.effects.is_at_most_once() || run.let_past_a_yes;
+                let at_resumable_ask = run.last == LastMark::AtAsk && self.effects.is_resumable();
                 // Of the run before a retry nobody knows what it did.
-                run.by == StartedBy::Retry
-                    || dangerous && (run.last == LastMark::LetPast || !run.steps.is_empty())
+                run.by == StartedBy::Retry || dangerous && (!at_resumable_ask || !run.steps.is_empty())
             }
             Phase::InDoubt(_) | Phase::Retrying(_) | Phase::Settled(_) => true,
         }

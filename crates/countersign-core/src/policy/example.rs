@@ -92,7 +92,13 @@ impl<'t> Example<'t> {
         let session = SessionId::parse("example").map_err(id)?;
         let subject = Subject {
             path: &self.path,
-            effects: Effects { destructive: true, idempotent: false, open_world: true, read_only: false },
+            effects: Effects {
+                destructive: true,
+                idempotent: false,
+                open_world: true,
+                read_only: false,
+                ..Effects::default()
+            },
             source: self.path.segments().next().unwrap_or_default(),
             args: &self.args,
             principal: &principal,

@@ -6,13 +6,15 @@ use countersign_core::execution::{Next, Phase, Recovery, Status};
 use countersign_sdk::Outcome;
 
 use crate::case::{Case, asked, handler_asked};
-use crate::sample::{CALL, DELETES, by_answer, decided, eli, ms, principal, start, verbatim, withdrawal};
+use crate::sample::{
+    CALL, DELETES, DELETES_RESUMABLY, by_answer, decided, eli, ms, principal, start, verbatim, withdrawal,
+};
 
 const NO_PHASE: &str = "the call is in no phase to start on this authority";
 
 /// Let past its first question (2) while its second (3) is open.
 fn past_one_of_two() -> Case {
-    let two = Case::approved(DELETES).ask_by_handler().ask_by_handler();
+    let two = Case::approved(DELETES_RESUMABLY).ask_by_handler().ask_by_handler();
     two.decide_on(2, Outcome::Approved).start(by_answer(2))
 }
 

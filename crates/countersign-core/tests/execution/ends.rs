@@ -6,8 +6,8 @@ use countersign_sdk::Outcome;
 
 use crate::case::{Case, asked, handler_asked};
 use crate::sample::{
-    CALL, DELETES, OVERWRITES, READS, REFRESHES, by_answer, by_rule, failed, issued, settled, succeeded,
-    verbatim,
+    CALL, DELETES, DELETES_RESUMABLY, OVERWRITES, READS, REFRESHES, SENDS, by_answer, by_rule, failed,
+    issued, settled, succeeded, verbatim,
 };
 
 const EFFECT: &str = "a call may have had an effect; it ends with its own outcome";
@@ -81,7 +81,7 @@ fn what_cannot_have_had_an_effect_is_cancelled() {
         asked().decide(Outcome::Denied),
         Case::new().issue(READS).start(by_rule()).step("looked it up"),
         handler_asked().decide(Outcome::Denied).start(by_answer(1)),
-        Case::approved(DELETES).ask_by_handler().withdraw(2),
+        Case::approved(DELETES_RESUMABLY).ask_by_handler().withdraw(2),
     ];
     for case in harmless {
         assert!(!case.execution().calls().iter().any(|call| call.may_have_acted()), "\n{}", case.journal());
@@ -102,6 +102,8 @@ fn a_running_call_that_may_have_acted_is_not_cancelled_also_if_it_is_idempotent(
         past_a_yes(READS),
         past_a_yes(REFRESHES),
         Case::approved(DELETES).ask_by_handler().decide(Outcome::Denied).start(by_answer(2)),
+        Case::approved(DELETES).ask_by_handler().withdraw(2),
+        Case::new().issue(SENDS).start(by_rule()),
     ];
     for case in acted {
         assert!(case.call().may_have_acted(), "\n{}", case.journal());

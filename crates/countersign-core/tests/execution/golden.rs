@@ -11,7 +11,9 @@ use countersign_core::event::{
 };
 use countersign_core::execution::sleep_digest;
 use countersign_core::ids::{CallNo, RequestNo};
-use countersign_sdk::{AskKind, Effects, LogLevel, Outcome, Principal, PrincipalKind, Remember, Role};
+use countersign_sdk::{
+    AskKind, Effects, LogLevel, Outcome, Principal, PrincipalKind, Remember, Resumable, Role,
+};
 use serde_json::{Value, json};
 
 use crate::sample::{
@@ -43,7 +45,13 @@ fn beginnings() -> Vec<EventBody> {
         idempotency_key: Some("order-1".into()),
         ..started(Kind::Gate)
     };
-    let effects = Effects { destructive: true, idempotent: true, open_world: true, read_only: false };
+    let effects = Effects {
+        destructive: true,
+        idempotent: true,
+        open_world: true,
+        read_only: false,
+        resumable: Resumable::Unsaid,
+    };
     vec![
         EventBody::Started(started(Kind::Call)),
         EventBody::Started(full),

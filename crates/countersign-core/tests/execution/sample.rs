@@ -13,7 +13,7 @@ use countersign_core::execution::call_digest;
 use countersign_core::ids::{CallNo, ElicitationId, ExecutionId, GrantId, TokenId};
 use countersign_core::time::Timestamp;
 use countersign_sdk::{
-    AskKind, Effects, FormSchema, Outcome, Principal, PrincipalId, Remember, SessionId, ToolPath,
+    AskKind, Effects, FormSchema, Outcome, Principal, PrincipalId, Remember, Resumable, SessionId, ToolPath,
 };
 use serde_json::json;
 
@@ -23,17 +23,41 @@ pub(crate) const CALL: CallNo = CallNo(0);
 pub(crate) const PATIENCE: u64 = 1_000;
 
 /// Runs freely.
-pub(crate) const READS: Effects =
-    Effects { destructive: false, idempotent: false, open_world: false, read_only: false };
+pub(crate) const READS: Effects = Effects {
+    destructive: false,
+    idempotent: false,
+    open_world: false,
+    read_only: false,
+    resumable: Resumable::Unsaid,
+};
 /// Runs freely, and twice is once.
-pub(crate) const REFRESHES: Effects =
-    Effects { destructive: false, idempotent: true, open_world: false, read_only: false };
+pub(crate) const REFRESHES: Effects = Effects {
+    destructive: false,
+    idempotent: true,
+    open_world: false,
+    read_only: false,
+    resumable: Resumable::Unsaid,
+};
 /// Needs a yes, and must not run twice.
-pub(crate) const DELETES: Effects =
-    Effects { destructive: true, idempotent: false, open_world: false, read_only: false };
+pub(crate) const DELETES: Effects = Effects {
+    destructive: true,
+    idempotent: false,
+    open_world: false,
+    read_only: false,
+    resumable: Resumable::Unsaid,
+};
+/// Needs a yes, must not run twice, and may be entered again at its questions.
+pub(crate) const DELETES_RESUMABLY: Effects = Effects { resumable: Resumable::Yes, ..DELETES };
+/// Runs freely, but must not run twice: a request to somebody else's service.
+pub(crate) const SENDS: Effects = Effects { resumable: Resumable::No, ..READS };
 /// Needs a yes, but twice is once.
-pub(crate) const OVERWRITES: Effects =
-    Effects { destructive: true, idempotent: true, open_world: false, read_only: false };
+pub(crate) const OVERWRITES: Effects = Effects {
+    destructive: true,
+    idempotent: true,
+    open_world: false,
+    read_only: false,
+    resumable: Resumable::Unsaid,
+};
 
 const fn bits(n: u8) -> [u8; 16] {
     let mut bits = [0; 16];

@@ -11,8 +11,8 @@ use proptest::{prop_assert_eq, proptest};
 
 use crate::case::Case;
 use crate::sample::{
-    CALL, DELETES, OVERWRITES, PATIENCE, READS, REFRESHES, ask, by_answer, by_grant, by_rule, eli,
-    fingerprint, ms, policy_version, question, start,
+    CALL, DELETES, DELETES_RESUMABLY, OVERWRITES, PATIENCE, READS, REFRESHES, SENDS, ask, by_answer,
+    by_grant, by_rule, eli, fingerprint, ms, policy_version, question, start,
 };
 
 /// Approved at 4, the question asked at 3.
@@ -204,7 +204,10 @@ fn a_replayed_start_is_not_entered_again_unless_that_leaves_no_doubt() {
     };
     let cases = [
         (Case::approved(DELETES), Recovery::FoundInDoubt(CALL)),
-        (Case::approved(DELETES).ask_by_handler(), Recovery::Rerun(CALL)),
+        (Case::approved(DELETES).ask_by_handler(), Recovery::FoundInDoubt(CALL)),
+        (Case::approved(DELETES_RESUMABLY).ask_by_handler(), Recovery::Rerun(CALL)),
+        (Case::new().issue(SENDS).start(by_rule()), Recovery::FoundInDoubt(CALL)),
+        (Case::new().issue(SENDS).start(by_rule()).ask_by_handler(), Recovery::FoundInDoubt(CALL)),
         (Case::approved(OVERWRITES), Recovery::Rerun(CALL)),
         (Case::new().issue(READS).start(by_rule()), Recovery::Rerun(CALL)),
         (past_a_yes(READS), Recovery::FoundInDoubt(CALL)),
@@ -232,7 +235,7 @@ fn a_poisoned_execution_yields_no_permit() {
     let at = fresh.next_at();
     assert!(fresh.execution().clone().take_permit(CALL).is_some());
     assert!(poison(fresh.execution().clone(), at).take_permit(CALL).is_none());
-    let at_ask = Case::approved(DELETES).ask_by_handler();
+    let at_ask = Case::approved(DELETES_RESUMABLY).ask_by_handler();
     let at = at_ask.next_at();
     assert!(at_ask.replayed().take_permit_again(CALL).is_some());
     assert!(poison(at_ask.replayed(), at).take_permit_again(CALL).is_none());
@@ -240,7 +243,7 @@ fn a_poisoned_execution_yields_no_permit() {
 
 #[test]
 fn one_crash_yields_one_permit_to_enter_again() {
-    let at_ask = Case::approved(DELETES).ask_by_handler();
+    let at_ask = Case::approved(DELETES_RESUMABLY).ask_by_handler();
     for mut replayed in [at_ask.replayed(), Case::approved(OVERWRITES).replayed()] {
         assert!(replayed.take_permit_again(CALL).is_some());
         assert!(replayed.take_permit_again(CALL).is_none());

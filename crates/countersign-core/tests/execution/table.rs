@@ -10,12 +10,15 @@ use countersign_sdk::{Effects, Outcome};
 
 use crate::case::Case;
 use crate::offers::fitting;
-use crate::sample::{CALL, DELETES, OVERWRITES, READS, REFRESHES, by_answer, by_rule, failed, form};
+use crate::sample::{
+    CALL, DELETES, DELETES_RESUMABLY, OVERWRITES, READS, REFRESHES, SENDS, by_answer, by_rule, failed, form,
+};
 
-/// Every phase a destructive call can be in, under the short name that heads its column.
+/// Every phase a destructive call of a resumable tool can be in, and those that differ where it is not resumable, under the short name that heads its column.
 fn phases() -> Vec<(&'static str, &'static str, Case)> {
-    let issued = || Case::new().issue(DELETES);
-    let running = || Case::approved(DELETES);
+    let issued = || Case::new().issue(DELETES_RESUMABLY);
+    let running = || Case::approved(DELETES_RESUMABLY);
+    let held = || Case::approved(DELETES).ask_by_handler();
     let asking = || running().ask_by_handler();
     let one_of_two = || asking().ask_by_handler().decide_on(2, Outcome::Approved).start(by_answer(2));
     let retrying = || running().doubt().settle_doubt(Settlement::Retry);
@@ -37,6 +40,8 @@ fn phases() -> Vec<(&'static str, &'static str, Case)> {
             asking().ask_by_handler().decide_on(2, Outcome::Approved),
         ),
         ("o+p", "Running, one question open, let past another", one_of_two()),
+        ("o-h", "Running, not resumable, its question open", held()),
+        ("a-h", "Running, not resumable, its question answered", held().decide(Outcome::Approved)),
         ("dbt", "InDoubt", running().doubt()),
         ("rty", "Retrying", retrying()),
         ("agn", "Running again after a retry", retrying().start(StartedBy::Retry)),
@@ -127,9 +132,15 @@ fn crashes(effects: Effects) -> Vec<(&'static str, Case)> {
 fn what_a_crash_leaves_follows_from_the_effects_and_the_last_mark() {
     let mut table =
         format!("{:14}{:36}{:10}{:10}{:9}{}\n", "", "", "in doubt", "recovery", "re-entry", "cancel");
-    for (kind, effects) in
-        [("reads", READS), ("refreshes", REFRESHES), ("deletes", DELETES), ("overwrites", OVERWRITES)]
-    {
+    let kinds = [
+        ("reads", READS),
+        ("refreshes", REFRESHES),
+        ("sends", SENDS),
+        ("deletes", DELETES),
+        ("resumable", DELETES_RESUMABLY),
+        ("overwrites", OVERWRITES),
+    ];
+    for (kind, effects) in kinds {
         for (point, case) in crashes(effects) {
             let doubt = if case.call().would_be_in_doubt() { "yes" } else { "no" };
             let recovery = match case.execution().recover()[..] {

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use countersign_core::event::{CallOutcome, EventBody, Failure};
-use countersign_core::execution::{Call, Next, Phase, StartPermit};
+use countersign_core::execution::{Call, Next, Phase, Run, StartPermit};
 use countersign_core::ids::CallNo;
 
 use super::turn::Machine;
@@ -222,7 +222,8 @@ pub(super) fn may_have_acted(state: &State, no: CallNo) -> bool {
 
 /// Whether a crash must find the outcome recorded: the call may have changed something, or a person was asked.
 fn must_not_be_lost(call: &Call) -> bool {
-    call.effects.destructive || call.run().is_some_and(|run| !run.asks.is_empty() || !run.steps.is_empty())
+    let asked_or_stepped = |run: &Run| !run.asks.is_empty() || !run.steps.is_empty();
+    call.effects.destructive || call.effects.is_at_most_once() || call.run().is_some_and(asked_or_stepped)
 }
 
 /// Whether a script goes on after the store refused to let one of its calls ask or start: that call fails, and it may catch

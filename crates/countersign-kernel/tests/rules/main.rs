@@ -10,6 +10,7 @@ mod deciders;
 mod doubt;
 mod grants;
 mod hanging_up;
+mod held_handlers;
 mod held_store;
 mod keys;
 mod missing_tools;

@@ -10,7 +10,7 @@ use countersign_core::ids::CallNo;
 use countersign_core::policy::PathPattern;
 use countersign_kernel::ports::{Page, Store as _};
 use countersign_kernel::{DecideError, Gateway, GatewayEventKind, MAX_TOOLS, NewGrant, SourceError, Target};
-use countersign_sdk::{Ctx, Effects, ForeignInput, Outcome, Tool, ToolError};
+use countersign_sdk::{Ctx, Effects, ForeignInput, Outcome, Resumable, Tool, ToolError};
 use countersign_testkit::faulty_store::{Fault, Faults};
 use countersign_testkit::lab::happen;
 use countersign_testkit::world::{InTests, World, ann, says, session, yes};
@@ -20,9 +20,20 @@ use tokio::sync::Notify;
 use crate::held_store::HeldStore;
 
 pub(crate) const DELETE: &str = "files.delete";
-pub(crate) const DESTRUCTIVE: Effects =
-    Effects { destructive: true, idempotent: false, open_world: true, read_only: false };
-const READS: Effects = Effects { destructive: false, idempotent: false, open_world: true, read_only: true };
+pub(crate) const DESTRUCTIVE: Effects = Effects {
+    destructive: true,
+    idempotent: false,
+    open_world: true,
+    read_only: false,
+    resumable: Resumable::Unsaid,
+};
+const READS: Effects = Effects {
+    destructive: false,
+    idempotent: false,
+    open_world: true,
+    read_only: true,
+    resumable: Resumable::Unsaid,
+};
 
 /// A destructive tool of the source, in words of the source's.
 pub(crate) fn deletes(world: &World, description: &str) -> Tool {

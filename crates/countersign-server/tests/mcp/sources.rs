@@ -2,13 +2,19 @@
 
 use std::time::Duration;
 
-use countersign_sdk::{Ctx, Effects, ForeignInput, Tool};
+use countersign_sdk::{Ctx, Effects, ForeignInput, Resumable, Tool};
 use serde_json::{Value, json};
 
 use crate::client::{Client, Era, Stream, code};
 use crate::house::House;
 
-const READS: Effects = Effects { destructive: false, idempotent: false, open_world: true, read_only: true };
+const READS: Effects = Effects {
+    destructive: false,
+    idempotent: false,
+    open_world: true,
+    read_only: true,
+    resumable: Resumable::Unsaid,
+};
 
 fn reads(path: &str) -> Tool {
     let tool = Tool::foreign(path, json!({ "type": "object" }), None, READS).unwrap();

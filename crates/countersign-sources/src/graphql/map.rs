@@ -100,7 +100,13 @@ fn tool(schema: &Arc<Schema>, endpoint: &str, root: Root, field: &Field) -> (Off
         input_schema: input::schema(schema, field, default_selection.as_deref()),
         // What is answered depends on the caller's selection.
         output_schema: None,
-        effects: Effects { destructive: !reads, idempotent: false, open_world: true, read_only: reads },
+        effects: Effects {
+            destructive: !reads,
+            idempotent: false,
+            open_world: true,
+            read_only: reads,
+            ..Effects::default()
+        },
         origin: operation.origin(),
     };
     (tool, operation)

@@ -119,7 +119,13 @@ fn input_schema(tool: &Value) -> Value {
 
 /// What a tool does. Where the server is not trusted, or says nothing, the worst that the protocol assumes.
 fn effects(said: Option<&Value>, annotations: Annotations) -> Effects {
-    let worst = Effects { destructive: true, idempotent: false, open_world: true, read_only: false };
+    let worst = Effects {
+        destructive: true,
+        idempotent: false,
+        open_world: true,
+        read_only: false,
+        ..Effects::default()
+    };
     if annotations == Annotations::Ignore {
         return worst;
     }
@@ -132,6 +138,7 @@ fn effects(said: Option<&Value>, annotations: Annotations) -> Effects {
         destructive: !read_only && hint("destructiveHint", true),
         idempotent: hint("idempotentHint", false),
         open_world: hint("openWorldHint", true),
+        ..Effects::default()
     }
 }
 

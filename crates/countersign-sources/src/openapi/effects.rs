@@ -164,7 +164,13 @@ pub(super) struct Described<'d> {
 /// The effects of an operation, before the operator's settings.
 pub(super) fn effects(operation: Described<'_>) -> Effects {
     let reads = operation.method == "GET" && !says_change(operation);
-    Effects { destructive: !reads, idempotent: false, open_world: true, read_only: reads }
+    Effects {
+        destructive: !reads,
+        idempotent: false,
+        open_world: true,
+        read_only: reads,
+        ..Effects::default()
+    }
 }
 
 fn says_change(operation: Described<'_>) -> bool {

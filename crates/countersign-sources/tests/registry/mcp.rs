@@ -1,7 +1,8 @@
 //! A published MCP server behind the gate: the file system server from npm, as a child process.
 
-use countersign_kernel::ports::{Acceptance, SourceConfig, Sources as _, ToolStanding};
-use countersign_testkit::world::{InTests as _, admin, yes};
+use countersign_kernel::ports::{Acceptance, SourceConfig, SourceHealth, Sources as _, ToolStanding};
+use countersign_sources::{Reading, SourceRegistry};
+use countersign_testkit::world::{InTests as _, admin, fill, yes};
 use serde_json::json;
 
 use crate::shop::Shop;
@@ -67,4 +68,64 @@ async fn a_command_that_does_not_start_is_not_added_and_the_reason_is_told() {
 fn a_misspelt_field_of_a_configuration_is_an_error() {
     let config = json!({ "name": "x", "kind": "mcp", "url": "https://x.example", "allowprivate": true });
     assert!(SourceConfig::read(&config).unwrap_err().to_string().contains("allowprivate"));
+}
+
+/// A server of the older era waits for its answer on a live connection, one of the newer era in rounds: both are asked about
+/// at the gate first, and then in the source's name.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_question_that_a_server_asks_during_an_approved_call_reaches_the_inbox_in_its_name() {
+    let legacy = ["node_modules/@modelcontextprotocol/server-everything/dist/index.js", "stdio"];
+    let cases = [
+        (
+            legacy.as_slice(),
+            "trigger_elicitation_request",
+            json!({}),
+            json!({ "name": "Ada", "check": true }),
+            "Ada",
+        ),
+        (&["asks.mjs"], "deploy", json!({ "env": "prod" }), json!({ "confirm": true }), "deployed to prod"),
+    ];
+    for (script, tool, arguments, answer, expected) in cases {
+        let shop = Shop::open().await;
+        let script: Vec<String> = script.iter().map(|word| (*word).to_owned()).collect();
+        let command =
+            [&["node".to_owned(), node_folder().join(&script[0]).display().to_string()], &script[1..]]
+                .concat();
+        let config = json!({ "name": "upstream", "kind": "mcp", "command": command });
+        shop.registry.put(&admin(), SourceConfig::read(&config).unwrap()).await.unwrap();
+        shop.registry.accept(&admin(), "upstream", Acceptance::default()).await.unwrap();
+        let path = format!("upstream.{tool}");
+        let waiting = shop.gateway.ask(&path, arguments).await.unwrap();
+        shop.gateway.ann_says(&waiting, yes()).await.unwrap();
+        let question = loop {
+            match shop.gateway.open().await.into_iter().find(|row| row.elicitation.message.contains("asks: "))
+            {
+                Some(row) => break row,
+                None => tokio::time::sleep(std::time::Duration::from_millis(10)).await,
+            }
+        };
+        assert!(question.elicitation.message.starts_with("upstream asks: "), "{question:?}");
+        shop.gateway.ann_says(&waiting, fill(answer)).await.unwrap();
+        let end = shop.gateway.end_of(&waiting).await;
+        assert!(end.success() && end.value.as_ref().unwrap().to_string().contains(expected), "{end:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_source_that_is_away_at_the_start_is_tried_again_until_it_is_there() {
+    let (shop, folder) = (Shop::open().await, tempfile::tempdir().unwrap());
+    let program = folder.path().join("server.sh");
+    let config =
+        SourceConfig::read(&json!({ "name": "late", "kind": "mcp", "command": ["sh", program] })).unwrap();
+    let gateway = shop.gateway.clone();
+    let registry =
+        SourceRegistry::start(gateway, vec![config], shop.secrets(), Reading::FromTheStart).await.unwrap();
+    registry.read_all().await;
+    assert_eq!(registry.show("late").await.unwrap().summary.health, SourceHealth::Failing);
+    let script = format!("exec node {}\n", node_folder().join("asks.mjs").display());
+    std::fs::write(&program, script).unwrap();
+    while registry.show("late").await.unwrap().summary.health != SourceHealth::Ready {
+        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+    }
+    assert!(registry.show("late").await.unwrap().summary.new > 0);
 }
