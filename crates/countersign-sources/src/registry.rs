@@ -391,7 +391,7 @@ async fn read_until_there(inner: Weak<Inner>, entry: Weak<Entry>) {
         match registry.refresh(name).await {
             Ok(_) => return,
             Err(error) => {
-                tracing::warn!(source = name, %error, ?pause, "the source is tried again after a pause")
+                tracing::warn!(source = name, %error, ?pause, "the source is tried again after a pause");
             }
         }
         drop((registry, entry));

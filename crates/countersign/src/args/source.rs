@@ -114,6 +114,9 @@ pub(crate) struct AddOpenApiArgs {
     /// The base URL of the service, where it is not the document's own
     #[arg(long, value_name = "URL")]
     pub(crate) server: Option<String>,
+    /// A further host that some of its operations name and that may be reached
+    #[arg(long, value_name = "HOST")]
+    pub(crate) host: Vec<String>,
     #[command(flatten)]
     pub(crate) common: SourceFlags,
 }
@@ -155,6 +158,12 @@ pub(crate) struct SourceFlags {
     /// Send a header with the value of a variable of the server's environment
     #[arg(long, value_name = "NAME=ENVVAR", value_parser = named_variable)]
     pub(crate) header: Vec<NamedVariable>,
+    /// Send `Authorization: Basic …` for this user, with the value of a variable of the server's environment as the password
+    #[arg(long, value_name = "USER=ENVVAR", conflicts_with_all = ["bearer_env", "bearer_file"], value_parser = named_variable)]
+    pub(crate) basic: Option<NamedVariable>,
+    /// Send a query parameter with the value of a variable of the server's environment
+    #[arg(long, value_name = "NAME=ENVVAR", value_parser = named_variable)]
+    pub(crate) query: Vec<NamedVariable>,
     /// Take only tools that match, such as 'issues.*'; `*` is one segment, `**` any depth
     #[arg(long, value_name = "PATTERN")]
     pub(crate) include: Vec<String>,
@@ -164,6 +173,24 @@ pub(crate) struct SourceFlags {
     /// Tools that match only read, whatever the source says: nobody is asked about them
     #[arg(long, value_name = "PATTERN")]
     pub(crate) read_only: Vec<String>,
+    /// Tools that match write and destroy nothing: nobody is asked about them unless a rule or `approvals.writes` says so
+    #[arg(long, value_name = "PATTERN")]
+    pub(crate) writes: Vec<String>,
+    /// Tools that match destroy, whatever else is said of them: each call waits for a person
+    #[arg(long, value_name = "PATTERN")]
+    pub(crate) destructive: Vec<String>,
+}
+
+impl SourceFlags {
+    /// Whether a credential is named that goes into a request.
+    pub(crate) fn sends_credentials(&self) -> bool {
+        let Self { bearer_env, bearer_file, basic, header, query, .. } = self;
+        bearer_env.is_some()
+            || bearer_file.is_some()
+            || basic.is_some()
+            || !header.is_empty()
+            || !query.is_empty()
+    }
 }
 
 const ACCEPT_EXAMPLES: &str = "\

@@ -24,13 +24,10 @@ pub(super) fn of(command: AddSourceCommand) -> Result<SourceConfig, Problem> {
 fn mcp(args: AddMcpArgs) -> Result<SourceConfig, Problem> {
     let AddMcpArgs { name, url, command, protocol, trust_annotations, variable, common } = args;
     let is_started = !command.is_empty();
-    if is_started
-        && (common.bearer_env.is_some() || common.bearer_file.is_some() || !common.header.is_empty())
-    {
+    if is_started && common.sends_credentials() {
         let message = "a program that is started gets its credentials as variables";
-        return Err(
-            Problem::usage(message).hint("Use --variable NAME=ENVVAR instead of --bearer-… and --header.")
-        );
+        return Err(Problem::usage(message)
+            .hint("Use --variable NAME=ENVVAR instead of --bearer-…, --basic, --header and --query."));
     }
     if !is_started && !variable.is_empty() {
         return Err(Problem::usage("--variable is for a program that is started: -- COMMAND")
@@ -61,6 +58,7 @@ fn openapi(args: AddOpenApiArgs) -> Result<SourceConfig, Problem> {
         false => absolute(Path::new(&args.document))?,
     });
     config.server = args.server;
+    config.hosts = args.host;
     with_flags(&mut config, args.common)?;
     Ok(config)
 }
@@ -86,19 +84,31 @@ fn with_flags(config: &mut SourceConfig, flags: SourceFlags) -> Result<(), Probl
         bearer_env,
         bearer_file,
         header,
+        basic,
+        query,
         include,
         exclude,
         read_only,
+        writes,
+        destructive,
     } = flags;
     config.allow_private = allow_private;
     config.trust_changes = trust_changes;
-    config.tools = ToolSettings { include, exclude, read_only, ..ToolSettings::default() };
+    config.tools =
+        ToolSettings { include, exclude, read_only, writes, destructive, ..ToolSettings::default() };
     if bearer_env.is_some() || bearer_file.is_some() {
         let file = bearer_file.as_deref().map(absolute).transpose()?;
         let goes = CredentialPlace::Bearer;
         config.credentials.push(SourceCredential { goes, user: None, name: None, env: bearer_env, file });
     }
-    config.credentials.extend(header.into_iter().map(|named| from_variable(CredentialPlace::Header, named)));
+    if let Some(NamedVariable { name, variable }) = basic {
+        let goes = CredentialPlace::Basic;
+        let (user, env) = (Some(name), Some(variable));
+        config.credentials.push(SourceCredential { goes, user, name: None, env, file: None });
+    }
+    for (place, named) in [(CredentialPlace::Header, header), (CredentialPlace::Query, query)] {
+        config.credentials.extend(named.into_iter().map(|named| from_variable(place, named)));
+    }
     Ok(())
 }
 
@@ -180,6 +190,25 @@ mod tests {
         let credentials =
             json!([{ "as": "bearer", "env": "T" }, { "as": "header", "name": "X-Key", "env": "K" }]);
         assert_eq!(config["credentials"], credentials);
+    }
+
+    #[test]
+    fn several_credentials_and_every_class_of_tools_can_be_said_at_once() {
+        let line = "openapi gh gh.json --basic ann=PASSWORD --query key=KEY --header X-Org=ORG --host uploads.example \
+                    --writes issues.create --destructive ** --read-only issues.list";
+        let config = sent(&line.split_whitespace().collect::<Vec<_>>()).unwrap();
+        let credentials = json!([
+            { "as": "basic", "user": "ann", "env": "PASSWORD" },
+            { "as": "header", "name": "X-Org", "env": "ORG" },
+            { "as": "query", "name": "key", "env": "KEY" },
+        ]);
+        assert_eq!(config["credentials"], credentials);
+        assert_eq!(config["hosts"], json!(["uploads.example"]));
+        let tools = &config["tools"];
+        assert_eq!(
+            (&tools["writes"], &tools["destructive"], &tools["readOnly"]),
+            (&json!(["issues.create"]), &json!(["**"]), &json!(["issues.list"]))
+        );
     }
 
     #[test]
