@@ -11,6 +11,8 @@ pub const MAX_VALUE_BYTES: usize = 1024 * 1024;
 pub const MAX_VALUE_DEPTH: usize = 64;
 /// The longest message, comment or reason, in bytes.
 pub const MAX_TEXT_BYTES: usize = 16 * 1024;
+/// The largest details of a failure, in bytes of JSON.
+pub const MAX_FAILURE_DETAILS_BYTES: usize = 64 * 1024;
 /// The most calls one execution may issue; a script's sleeps count too.
 pub const MAX_CALLS: u32 = 10_000;
 /// The longest script, in bytes of source.

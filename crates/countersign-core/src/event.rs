@@ -267,12 +267,15 @@ pub struct Failure {
     pub code: String,
     /// What a person or model can act on.
     pub message: String,
+    /// What the tool says beside the message, where it says something.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub details: Option<Verbatim>,
 }
 
 impl Failure {
     /// A failure.
     pub fn new(code: impl Into<String>, message: impl Into<String>) -> Self {
-        Self { code: code.into(), message: message.into() }
+        Self { code: code.into(), message: message.into(), details: None }
     }
 }
 

@@ -12,7 +12,7 @@ use crate::catalog_change::SourceChange;
 /// Something that happened.
 #[derive(Debug, Clone, PartialEq)]
 pub struct GatewayEvent {
-    /// The last audit record of the change.
+    /// The last audit record of the change; 0 where nothing is recorded of it.
     pub seq: u64,
     /// The execution it happened to; none where it happened to the catalog.
     pub execution: Option<ExecutionId>,
@@ -35,4 +35,20 @@ pub enum GatewayEventKind {
     CallSettled(CallNo),
     /// The tools of a source changed.
     CatalogChanged(Box<SourceChange>),
+    /// A source says that one of its lists changed. Nothing is recorded of it: a source may say so as often as it likes.
+    SourceListChanged {
+        /// The source.
+        source: String,
+        /// Which list.
+        list: SourceList,
+    },
+}
+
+/// A list of a source that is read anew each time, in contrast to its tools, which are pinned.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SourceList {
+    /// Its resources.
+    Resources,
+    /// Its prompts.
+    Prompts,
 }

@@ -24,7 +24,7 @@ use crate::decide::{Decide, Receipt};
 use crate::drive::Entry;
 use crate::engine::ElicitationEngine;
 use crate::error::{CallError, CancelError, DecideError, GatewayError, SettleError};
-use crate::events::GatewayEvent;
+use crate::events::{GatewayEvent, GatewayEventKind, SourceList};
 use crate::expiry;
 use crate::grants::NewGrant;
 use crate::hooks::{Hooks, PostHook, PreHook};
@@ -388,6 +388,12 @@ impl Gateway {
     pub async fn remove_source(&self, source: &str) -> Result<SourceChange, SourceError> {
         let (kernel, source) = (Arc::clone(&self.kernel), source.to_owned());
         to_its_end(async move { kernel.remove_source(&source).await }).await
+    }
+
+    /// Tells fronts that a list of a source changed, so that they can tell their clients.
+    pub fn tell_list_changed(&self, source: &str, list: SourceList) {
+        let kind = GatewayEventKind::SourceListChanged { source: source.to_owned(), list };
+        self.kernel.send(GatewayEvent { seq: 0, execution: None, kind });
     }
 
     /// What policy says of a call, and why. Nothing runs. Nothing where there is no such tool.

@@ -320,7 +320,8 @@ impl HandlerHost {
                     let cause = self.redaction.text(cause.to_string());
                     tracing::warn!(execution = %self.live.id, tool = %self.tool.path(), cause, "the tool failed");
                 }
-                let failure = failure(error.code().as_str(), error.message().to_owned());
+                let mut failure = failure(error.code().as_str(), error.message().to_owned());
+                failure.details = error.details().and_then(|details| self.kept_details(details));
                 return match error.code() {
                     ToolErrorCode::OutcomeUnknown => Ended::Unknown(failure),
                     _ => Ended::With(CallOutcome::Failed(failure)),
@@ -335,6 +336,12 @@ impl HandlerHost {
             Ok(value) => Ended::With(CallOutcome::Succeeded(value)),
             Err(e) => failed(e.code(), format!("The tool ran, but {e}.")),
         }
+    }
+
+    /// The details of a failure as they are recorded; none where they are beyond their bound.
+    fn kept_details(&self, details: &Value) -> Option<Verbatim> {
+        let kept = Verbatim::of(&self.redaction.value(details.clone())).ok();
+        kept.filter(|kept| kept.as_str().len() <= bounds::MAX_FAILURE_DETAILS_BYTES)
     }
 
     async fn recorded_step(&self, name: &str) -> Result<Option<Value>, ToolError> {

@@ -57,7 +57,7 @@ pub use decide::{Answer, Coverage, CoveredArgs, Decide, Receipt, Target};
 pub use declarations::declarations;
 pub use engine::{ElicitationEngine, GateError, Passage};
 pub use error::{CallError, CancelError, DecideError, GatewayError, SettleError};
-pub use events::{GatewayEvent, GatewayEventKind};
+pub use events::{GatewayEvent, GatewayEventKind, SourceList};
 pub use follow::{Begun, Follow, Following, Told};
 pub use gateway::{BuildError, Gateway, GatewayBuilder};
 pub use grants::NewGrant;

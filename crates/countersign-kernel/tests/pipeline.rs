@@ -376,6 +376,7 @@ fn short(event: &GatewayEvent) -> String {
         GatewayEventKind::CallStarted(call) => format!("started {call}"),
         GatewayEventKind::CallSettled(call) => format!("settled {call}"),
         GatewayEventKind::CatalogChanged(change) => format!("changed {}", change.source),
+        GatewayEventKind::SourceListChanged { source, .. } => format!("list of {source}"),
     }
 }
 

@@ -7,6 +7,8 @@ use std::borrow::Cow;
 use std::error::Error;
 use std::fmt;
 
+use serde_json::Value;
+
 /// Codes that clients may rely on. A tool may add its own with [`ToolError::with_code`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ToolErrorCode {
@@ -64,13 +66,14 @@ impl ToolErrorCode {
 pub struct ToolError {
     code: ToolErrorCode,
     message: String,
+    details: Option<Value>,
     cause: Option<Box<dyn Error + Send + Sync>>,
 }
 
 impl ToolError {
     /// A failure with a message that the caller may read.
     pub fn new(message: impl Into<String>) -> Self {
-        Self { code: ToolErrorCode::HandlerError, message: message.into(), cause: None }
+        Self { code: ToolErrorCode::HandlerError, message: message.into(), details: None, cause: None }
     }
 
     /// The refusal a handler reports after a person said no.
@@ -95,7 +98,14 @@ impl ToolError {
 
     /// A failure with one of the known codes.
     pub fn coded(code: ToolErrorCode, message: impl Into<String>) -> Self {
-        Self { code, message: message.into(), cause: None }
+        Self { code, message: message.into(), details: None, cause: None }
+    }
+
+    /// What the caller may read beside the message. It is recorded with the failure; more than 64 KiB of it is left out.
+    #[must_use]
+    pub fn with_details(mut self, details: Value) -> Self {
+        self.details = Some(details);
+        self
     }
 
     /// Keeps the cause for the log.
@@ -113,6 +123,11 @@ impl ToolError {
     /// The message for the caller.
     pub fn message(&self) -> &str {
         &self.message
+    }
+
+    /// What the caller may read beside the message.
+    pub fn details(&self) -> Option<&Value> {
+        self.details.as_ref()
     }
 
     /// The cause for the log. Never shown to the caller.

@@ -15,7 +15,9 @@ use serde_json::{Value, json};
 
 use crate::permit::Permit;
 use crate::tool::{Handler, Message};
-use crate::{Authority, Ctx, Effects, PathError, Remember, Schema, SchemaError, Tool, ToolError, ToolPath};
+use crate::{
+    Authority, Ctx, Effects, McpRequest, PathError, Remember, Schema, SchemaError, Tool, ToolError, ToolPath,
+};
 
 /// The largest schema of a foreign tool, as JSON text.
 pub const MAX_FOREIGN_SCHEMA_BYTES: usize = 1024 * 1024;
@@ -157,6 +159,13 @@ impl ForeignToolBuilder {
     /// What MCP clients call it, instead of its path with dots as `__`.
     pub fn mcp_name(mut self, name: impl Into<String>) -> Self {
         self.tool.mcp_name = Some(name.into());
+        self
+    }
+
+    /// Says that the tool sends this request to an upstream MCP server and that its value is the request's result. MCP clients
+    /// of the gateway are then given the result as the server sent it.
+    pub fn mcp_request(mut self, request: McpRequest) -> Self {
+        self.tool.mcp_request = Some(request);
         self
     }
 

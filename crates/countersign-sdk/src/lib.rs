@@ -37,6 +37,7 @@ mod error;
 mod foreign;
 mod form_schema;
 mod identity;
+mod mcp_request;
 mod path;
 #[cfg(feature = "kernel")]
 pub mod permit;
@@ -58,6 +59,7 @@ pub use foreign::{
 };
 pub use form_schema::{FormSchema, FormSchemaError};
 pub use identity::{IdError, Principal, PrincipalId, PrincipalKind, Role, SessionId};
+pub use mcp_request::McpRequest;
 pub use path::{MAX_PATH_BYTES, PathError, ToolPath};
 pub use plugin::{AuthKind, AuthProvider, Plugin, PluginError};
 pub use schema::{Schema, SchemaError, UnknownProperties, Violation};

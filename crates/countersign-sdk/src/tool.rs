@@ -15,8 +15,8 @@ use serde_json::Value;
 
 use crate::permit::Permit;
 use crate::{
-    Approved, Ctx, Effects, PathError, Remember, Resumable, Schema, SchemaError, ToolError, ToolErrorCode,
-    ToolPath, UnknownProperties, Violation,
+    Approved, Ctx, Effects, McpRequest, PathError, Remember, Resumable, Schema, SchemaError, ToolError,
+    ToolErrorCode, ToolPath, UnknownProperties, Violation,
 };
 
 pub(crate) type Handler =
@@ -61,6 +61,9 @@ pub struct Definition {
     /// What MCP clients call it, where the author says so; otherwise its path with dots as `__`. It is no part of the
     /// fingerprint: people decide about the path, and what runs is the same under any name.
     pub mcp_name: Option<String>,
+    /// Which request of an upstream MCP server it sends, for a foreign tool of such a server. It is no part of the fingerprint:
+    /// the output schema says the same.
+    pub mcp_request: Option<McpRequest>,
 }
 
 impl Definition {
@@ -74,6 +77,7 @@ impl Definition {
             service_account_allowed: false,
             remember: None,
             mcp_name: None,
+            mcp_request: None,
         }
     }
 }

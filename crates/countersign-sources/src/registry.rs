@@ -13,7 +13,7 @@ use countersign_kernel::ports::{
     Acceptance, SourceConfig, SourceDetail, SourceHealth, SourceOrigin, SourceRow, SourceSummary,
     SourceToolRow, SourceWrite, Sources, SourcesError, ToolStanding,
 };
-use countersign_kernel::{Caller, Gateway, GatewayError, SourceError};
+use countersign_kernel::{Caller, Gateway, GatewayError, SourceError, SourceList};
 use tokio::sync::mpsc;
 
 use crate::connect::{Connecting, Connection, SecretReader};
@@ -418,7 +418,12 @@ async fn follow(inner: Weak<Inner>, mut heard: mpsc::Receiver<(String, UpstreamE
                     (state.health, state.problem) = (SourceHealth::Failing, Some(reason));
                 }
             }
-            UpstreamEvent::ResourcesChanged | UpstreamEvent::PromptsChanged => {}
+            UpstreamEvent::ResourcesChanged => {
+                registry.inner.gateway.tell_list_changed(&name, SourceList::Resources);
+            }
+            UpstreamEvent::PromptsChanged => {
+                registry.inner.gateway.tell_list_changed(&name, SourceList::Prompts);
+            }
         }
     }
 }

@@ -7,15 +7,18 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use countersign_sdk::{
-    Ctx, Effects, ForeignInput, ForeignToolError, Form, Resumable, Tool, ToolError, ToolErrorCode, ToolPath,
+    Ctx, Effects, ForeignInput, ForeignToolError, Form, McpRequest, Resumable, Tool, ToolError,
+    ToolErrorCode, ToolPath,
 };
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use crate::connect::Connection;
+use crate::failed_result;
 use crate::figures::Figures;
 use crate::graphql;
 use crate::http::{Exchange, Extent, HttpClient, Intent};
-use crate::mcp::{Asker, Call, CallFailure, CallOutcome, Difference, OutcomeKind, Question, Reply, Upstream};
+use crate::mcp::{Asker, Call, CallFailure, Difference, OutcomeKind, Question, Reply, Upstream, request_of};
+use crate::mcp_output::{mcp_output, value_of};
 use crate::offer::OfferedTool;
 use crate::openapi;
 use crate::request::{HttpRequest, RequestError, UpstreamError};
@@ -47,8 +50,12 @@ impl Accepted<'_> {
 
     fn built(self, target: Target) -> Result<Tool, ForeignToolError> {
         let OfferedTool { title, description, input_schema, output_schema, origin, .. } = self.tool;
-        let output = match target {
-            Target::Mcp(..) => Some(mcp_output(output_schema.as_ref())),
+        let request = match target {
+            Target::Mcp(..) => Some(request_of(origin)),
+            _ => None,
+        };
+        let output = match request {
+            Some(McpRequest::CallTool) => Some(mcp_output(output_schema.as_ref())),
             _ => output_schema.clone(),
         };
         let (intent, resumable) = match self.effects.read_only {
@@ -61,6 +68,10 @@ impl Accepted<'_> {
         let builder = Tool::foreign(self.path.to_string(), input_schema.clone(), output, effects)?
             .name(title.as_deref().unwrap_or(origin))
             .describe(description);
+        let builder = match request {
+            Some(request) => builder.mcp_request(request),
+            None => builder,
+        };
         Ok(builder.handler(move |ctx: Ctx, input: ForeignInput| {
             let (target, figures, source) = (Arc::clone(&target), Arc::clone(&figures), source.clone());
             async move {
@@ -160,6 +171,10 @@ async fn call_mcp(
             Err(failure) => return Err(ToolError::with_code("upstream_not_reached", failure.to_string())),
         }
     }
+    let request = request_of(&accepted.origin);
+    if request != McpRequest::CallTool {
+        return upstream.send(request, arguments).await.map_err(|failure| refused(failure, intent));
+    }
     let progress = ctx.clone();
     let call = Call {
         asker: Arc::new(AskPeople { ctx: ctx.clone(), source: source.to_owned() }),
@@ -169,47 +184,29 @@ async fn call_mcp(
         ..Call::new(accepted.origin.clone(), arguments, intent)
     };
     match upstream.call(call).await {
-        Ok(CallOutcome { kind: OutcomeKind::Failed, content, .. }) => {
-            Err(ToolError::with_code("upstream_error", text_of(&content)))
-        }
+        Ok(outcome) if outcome.kind == OutcomeKind::Failed => Err(failed_result::error(outcome)),
         Ok(outcome) => Ok(value_of(outcome)),
-        Err(failure) if failure.is_in_doubt(intent) => Err(ToolError::outcome_unknown(failure.to_string())),
-        Err(failure @ CallFailure::Cancelled) => {
-            Err(ToolError::coded(ToolErrorCode::Cancelled, failure.to_string()))
+        Err(failure) => Err(refused(failure, intent)),
+    }
+}
+
+/// Why an MCP server gave no result.
+fn refused(failure: CallFailure, intent: Intent) -> ToolError {
+    match failure {
+        failure if failure.is_in_doubt(intent) => ToolError::outcome_unknown(failure.to_string()),
+        CallFailure::Cancelled => ToolError::coded(ToolErrorCode::Cancelled, failure.to_string()),
+        failure => {
+            let error = ToolError::with_code(failure.code(), failure.to_string());
+            match failure {
+                // The server's own error, for whoever speaks its protocol.
+                CallFailure::Refused { code, message } => {
+                    let message = crate::bounded::bounded(&message, crate::request::MAX_ERROR_BODY_BYTES);
+                    error.with_details(json!({ "code": code, "message": message }))
+                }
+                _ => error,
+            }
         }
-        Err(failure) => Err(ToolError::with_code(failure.code(), failure.to_string())),
     }
-}
-
-/// An MCP answer as a value: as the server sent it, so that a client of the gateway can be given the same.
-fn value_of(outcome: CallOutcome) -> Value {
-    let mut value = Map::new();
-    value.insert("content".to_owned(), Value::Array(outcome.content));
-    if let Some(structured) = outcome.structured {
-        value.insert("structuredContent".to_owned(), structured);
-    }
-    if let Some(meta) = outcome.meta {
-        value.insert("_meta".to_owned(), meta);
-    }
-    Value::Object(value)
-}
-
-/// The schema of [`value_of`].
-fn mcp_output(structured: Option<&Value>) -> Value {
-    let mut properties = json!({ "content": { "type": "array", "items": { "type": "object" } } });
-    let mut required = vec!["content"];
-    if let Some(schema) = structured {
-        properties["structuredContent"] = schema.clone();
-        required.push("structuredContent");
-    }
-    json!({ "type": "object", "properties": properties, "required": required })
-}
-
-fn text_of(content: &[Value]) -> String {
-    let texts: Vec<&str> = content.iter().filter_map(|block| block.get("text")?.as_str()).collect();
-    let text =
-        if texts.is_empty() { "the tool failed and does not say why".to_owned() } else { texts.join("\n") };
-    crate::bounded::bounded(&text, crate::request::MAX_ERROR_BODY_BYTES)
 }
 
 /// Puts a server's questions to the gateway's people, with the source named as the one who asks.

@@ -7,6 +7,7 @@ use rmcp::ErrorData;
 use rmcp::model::{CallToolResult, ContentBlock, MetaObject};
 use serde_json::{Value, json};
 
+use super::upstream;
 use crate::links::Links;
 use crate::wire;
 
@@ -20,6 +21,8 @@ pub(super) enum Shape {
     Text,
     /// The tool's output, as text and as `structuredContent`.
     Output,
+    /// The result of an upstream MCP tool, as its server sent it.
+    Upstream,
     /// The whole execution: what `run` and `resume` give.
     Execution,
 }
@@ -37,6 +40,9 @@ pub(super) fn answer(result: &ExecutionResult, shape: Shape, links: &Links) -> C
                 .as_ref()
                 .map_or(("failed", "The execution failed."), |error| (&error.code, &error.message));
             let mut failed = failure(code, message, Some(result.execution));
+            if shape == Shape::Upstream {
+                say_as_the_server_did(&mut failed, result);
+            }
             if shape == Shape::Execution && !result.logs.is_empty() {
                 let lines = result.logs.iter().map(|line| line.message.as_str()).collect::<Vec<_>>();
                 failed.content.push(ContentBlock::text(format!("logs:\n{}", lines.join("\n"))));
@@ -55,17 +61,35 @@ pub(super) fn answer(result: &ExecutionResult, shape: Shape, links: &Links) -> C
     }
 }
 
+/// A failure that is a result of an upstream tool says what that tool said.
+fn say_as_the_server_did(failed: &mut CallToolResult, result: &ExecutionResult) {
+    let details =
+        result.error.as_ref().and_then(|error| error.details.as_ref()).map(|details| details.to_value());
+    let Some(said) = details.as_ref().and_then(upstream::tool_result) else { return };
+    (failed.content, failed.structured_content) = (said.content, said.structured_content);
+    let ours = failed.meta.get_or_insert_default();
+    for (key, value) in said.meta.unwrap_or_default().0 {
+        ours.0.entry(key).or_insert(value);
+    }
+}
+
 fn success(result: &ExecutionResult, shape: Shape, links: &Links) -> CallToolResult {
+    if shape == Shape::Upstream
+        && let Some(mut answer) = result.value.as_ref().and_then(upstream::tool_result)
+    {
+        answer.meta.get_or_insert_default().0.extend(about(result.execution).0);
+        return answer;
+    }
     let value = match shape {
         Shape::Execution => whole(result, links),
-        Shape::Text | Shape::Output => result.value.clone().unwrap_or_default(),
+        Shape::Text | Shape::Output | Shape::Upstream => result.value.clone().unwrap_or_default(),
     };
     let text = match &value {
         Value::String(text) => text.clone(),
         other => other.to_string(),
     };
     let mut answer = CallToolResult::success(vec![ContentBlock::text(text)]);
-    if shape != Shape::Text && value.is_object() {
+    if matches!(shape, Shape::Output | Shape::Execution) && value.is_object() {
         answer.structured_content = Some(value);
     }
     answer.with_meta(Some(about(result.execution)))

@@ -124,21 +124,30 @@ impl<'a> Attendance<'a> {
 
     /// Waits until the execution is over or waits for a person, and goes on as this client can.
     pub(super) async fn see_through(&mut self, shape: Shape) -> Result<CallToolResponse, Unanswered> {
-        let links = &self.incoming.front.links;
-        let mut result = self.until_paused().await?;
+        let result = self.until_paused().await?;
+        if self.incoming.way == Way::Rounds && !result.pending.is_empty() {
+            return Ok(self.incoming.input_required(&result, 0)?);
+        }
+        let result = self.until_decided(result).await?;
+        Ok(answer(&result, shape, &self.incoming.front.links).into())
+    }
+
+    /// Goes on from where an execution is paused: until it is over, or nobody decides in time. A client of the 2026-07-28 era
+    /// cannot be asked here.
+    pub(super) async fn until_decided(
+        &mut self,
+        mut result: ExecutionResult,
+    ) -> Result<ExecutionResult, Unanswered> {
         loop {
             if result.pending.is_empty() {
-                return Ok(answer(&result, shape, links).into());
+                return Ok(result);
             }
             match self.incoming.way {
-                Way::Rounds => return Ok(self.incoming.input_required(&result, 0)?),
                 Way::Prompts => match self.ask_in_client(&result).await? {
                     Asked::Decided => result = self.until_paused().await?,
-                    Asked::LeftOpen => {
-                        return Ok(answer(&self.as_it_stands().await?, shape, links).into());
-                    }
+                    Asked::LeftOpen => return self.as_it_stands().await,
                 },
-                Way::Hold => return Ok(answer(&self.hold().await?, shape, links).into()),
+                Way::Rounds | Way::Hold => return self.hold().await,
             }
         }
     }

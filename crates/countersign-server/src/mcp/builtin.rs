@@ -125,9 +125,11 @@ impl Incoming<'_> {
         let shelf = self.front.shelf();
         let tools = hits.iter().map(|hit| {
             let definition = hit.tool.tool().definition();
+            let name = shelf.shown_name(&hit.tool);
             json!({
                 "path": hit.tool.path().as_str(),
-                "mcpName": shelf.shown_name(&hit.tool),
+                "listed": name.as_deref().is_some_and(|name| shelf.is_listed(name)),
+                "mcpName": name,
                 "name": definition.name,
                 "description": definition.description,
                 "destructive": hit.tool.effects().destructive,

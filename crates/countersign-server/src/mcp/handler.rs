@@ -11,14 +11,12 @@ use rmcp::handler::server::ServerHandler;
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CallToolResult, CancelTaskParams, CancelledNotificationParam,
     CompleteRequestMethod, CompleteRequestParams, CompleteResult, CustomRequest, CustomResult,
-    DiscoverResult, ErrorCode, GetPromptRequestMethod, GetPromptRequestParams, GetPromptResponse,
-    GetTaskParams, GetTaskResult, Implementation, InitializeRequestParams, InitializeResult,
-    ListPromptsRequestMethod, ListPromptsResult, ListResourceTemplatesRequestMethod,
-    ListResourceTemplatesResult, ListResourcesRequestMethod, ListResourcesResult, ListToolsResult,
-    LoggingLevel, PaginatedRequestParams, ProtocolVersion, ReadResourceRequestMethod,
-    ReadResourceRequestParams, ReadResourceResponse, ServerCapabilities, ServerConfig, SetLevelRequestParams,
-    SubscribeRequestMethod, SubscribeRequestParams, SubscriptionFilter, Tool, UnsubscribeRequestMethod,
-    UnsubscribeRequestParams, UpdateTaskParams,
+    DiscoverResult, ErrorCode, GetPromptRequestParams, GetPromptResponse, GetTaskParams, GetTaskResult,
+    Implementation, InitializeRequestParams, InitializeResult, ListPromptsResult,
+    ListResourceTemplatesResult, ListResourcesResult, ListToolsResult, LoggingLevel, PaginatedRequestParams,
+    ProtocolVersion, ReadResourceRequestParams, ReadResourceResponse, ServerCapabilities, ServerConfig,
+    SetLevelRequestParams, SubscribeRequestMethod, SubscribeRequestParams, SubscriptionFilter, Tool,
+    UnsubscribeRequestMethod, UnsubscribeRequestParams, UpdateTaskParams,
 };
 use rmcp::service::{NotificationContext, RequestContext, SubscriptionContext};
 use rmcp::{ErrorData, RoleServer};
@@ -38,6 +36,8 @@ use super::requests::Incoming;
 use super::rounds::Claims;
 use super::seal::Seal;
 use super::shelf::{Item, Own, Shelf};
+use super::source_reads::WaitingReads;
+use super::upstream::is_upstream_call;
 use super::words::Words;
 use crate::links::Links;
 use crate::session::MCP_CLIENT;
@@ -65,6 +65,7 @@ pub(super) struct Front {
     shelf: CurrentShelf,
     pub(super) seal: Seal,
     pub(super) claims: Claims,
+    pub(super) waiting_reads: WaitingReads,
     /// The calls of the 2026-07-28 era that can be cancelled by their name.
     pub(super) named_calls: Arc<NamedCalls>,
     /// Fires when the server is to stop.
@@ -74,7 +75,7 @@ pub(super) struct Front {
 
 /// One conversation of the 2025 era, or one request of the 2026-07-28 era.
 pub(super) struct Handler {
-    front: Arc<Front>,
+    pub(super) front: Arc<Front>,
     conversation: OnceLock<Conversation>,
 }
 
@@ -88,8 +89,9 @@ impl Front {
         let shelf = CurrentShelf::new(gateway.catalog(), &options)?;
         let info = info(&options);
         let seal = Seal::new(options.seal_key);
-        let (claims, named_calls) = (Claims::default(), Arc::default());
-        Ok(Self { gateway, links, options, shelf, seal, claims, named_calls, stop, info })
+        let (claims, waiting_reads, named_calls) =
+            (Claims::default(), WaitingReads::default(), Arc::default());
+        Ok(Self { gateway, links, options, shelf, seal, claims, waiting_reads, named_calls, stop, info })
     }
 
     /// The tools as clients see them now.
@@ -99,21 +101,35 @@ impl Front {
 
     /// What a tool's result is shown as.
     pub(super) fn shape_of(&self, name: &str) -> Shape {
-        if self.shelf().is_structured(name) { Shape::Output } else { Shape::Text }
+        let (shelf, catalog) = (self.shelf(), self.gateway.catalog());
+        match shelf.find(name) {
+            Some(Item::Catalog(path)) if catalog.at(path).is_some_and(|tool| is_upstream_call(tool)) => {
+                Shape::Upstream
+            }
+            _ if shelf.is_structured(name) => Shape::Output,
+            _ => Shape::Text,
+        }
     }
 }
 
+/// What is served. Resources and prompts are declared also while no source has any: a source may come while a client is
+/// connected, and a client hears of changes only in lists that were declared.
 fn info(options: &Options) -> ServerConfig {
     let mut capabilities = ServerCapabilities::builder()
         .enable_tools()
         .enable_tool_list_changed()
+        .enable_prompts()
+        .enable_prompts_list_changed()
+        .enable_resources()
+        .enable_resources_list_changed()
         .enable_logging()
         .enable_tasks()
         .build();
     if let Some(companion) = &options.companion {
         let theirs = companion.answers().info().capabilities;
-        capabilities.prompts = theirs.prompts;
-        capabilities.resources = theirs.resources;
+        if let (Some(resources), Some(theirs)) = (&mut capabilities.resources, theirs.resources) {
+            resources.subscribe = theirs.subscribe;
+        }
         capabilities.completions = theirs.completions;
     }
     let implementation =
@@ -126,7 +142,7 @@ impl Handler {
         Self { front, conversation: OnceLock::new() }
     }
 
-    fn incoming<'a>(&'a self, context: &'a Context) -> Result<Incoming<'a>, ErrorData> {
+    pub(super) fn incoming<'a>(&'a self, context: &'a Context) -> Result<Incoming<'a>, ErrorData> {
         Incoming::of(&self.front, self.conversation.get(), context)
     }
 
@@ -134,20 +150,9 @@ impl Handler {
         self.front.options.companion.as_ref().map(|companion| companion.answers())
     }
 
-    /// Whoever answers for prompts; nobody where none are declared. What is declared is served and nothing else, in every
-    /// revision.
-    fn prompts(&self) -> Option<&dyn Answers> {
-        self.companion().filter(|_| self.front.info.capabilities.prompts.is_some())
-    }
-
-    /// The same for resources.
-    fn resources(&self) -> Option<&dyn Answers> {
-        self.companion().filter(|_| self.front.info.capabilities.resources.is_some())
-    }
-
-    /// The same for completion.
-    fn completions(&self) -> Option<&dyn Answers> {
-        self.companion().filter(|_| self.front.info.capabilities.completions.is_some())
+    /// The companion, where it says that it has this.
+    pub(super) fn companion_with(&self, has: impl Fn(&ServerCapabilities) -> bool) -> Option<&dyn Answers> {
+        self.companion().filter(|companion| has(&companion.info().capabilities))
     }
 
     /// Begins a call or a script, and waits for it the way the client can.
@@ -423,10 +428,7 @@ impl ServerHandler for Handler {
         page: Option<PaginatedRequestParams>,
         context: Context,
     ) -> Result<ListPromptsResult, ErrorData> {
-        match self.prompts() {
-            Some(companion) => companion.list_prompts(page, context).await,
-            None => Err(ErrorData::method_not_found::<ListPromptsRequestMethod>()),
-        }
+        self.prompts(page, context).await
     }
 
     async fn get_prompt(
@@ -434,10 +436,7 @@ impl ServerHandler for Handler {
         params: GetPromptRequestParams,
         context: Context,
     ) -> Result<GetPromptResponse, ErrorData> {
-        match self.prompts() {
-            Some(companion) => companion.get_prompt(params, context).await,
-            None => Err(ErrorData::method_not_found::<GetPromptRequestMethod>()),
-        }
+        self.prompt(params, context).await
     }
 
     async fn list_resources(
@@ -445,10 +444,7 @@ impl ServerHandler for Handler {
         page: Option<PaginatedRequestParams>,
         context: Context,
     ) -> Result<ListResourcesResult, ErrorData> {
-        match self.resources() {
-            Some(companion) => companion.list_resources(page, context).await,
-            None => Err(ErrorData::method_not_found::<ListResourcesRequestMethod>()),
-        }
+        self.resources(page, context).await
     }
 
     async fn list_resource_templates(
@@ -456,10 +452,7 @@ impl ServerHandler for Handler {
         page: Option<PaginatedRequestParams>,
         context: Context,
     ) -> Result<ListResourceTemplatesResult, ErrorData> {
-        match self.resources() {
-            Some(companion) => companion.list_resource_templates(page, context).await,
-            None => Err(ErrorData::method_not_found::<ListResourceTemplatesRequestMethod>()),
-        }
+        self.resource_templates(page, context).await
     }
 
     async fn read_resource(
@@ -467,21 +460,18 @@ impl ServerHandler for Handler {
         params: ReadResourceRequestParams,
         context: Context,
     ) -> Result<ReadResourceResponse, ErrorData> {
-        match self.resources() {
-            Some(companion) => companion.read_resource(params, context).await,
-            None => Err(ErrorData::method_not_found::<ReadResourceRequestMethod>()),
-        }
+        self.resource(params, context).await
     }
 
     async fn subscribe(&self, params: SubscribeRequestParams, context: Context) -> Result<(), ErrorData> {
-        match self.resources() {
+        match self.companion_with(|can| can.resources.is_some()) {
             Some(companion) => companion.subscribe(params, context).await,
             None => Err(ErrorData::method_not_found::<SubscribeRequestMethod>()),
         }
     }
 
     async fn unsubscribe(&self, params: UnsubscribeRequestParams, context: Context) -> Result<(), ErrorData> {
-        match self.resources() {
+        match self.companion_with(|can| can.resources.is_some()) {
             Some(companion) => companion.unsubscribe(params, context).await,
             None => Err(ErrorData::method_not_found::<UnsubscribeRequestMethod>()),
         }
@@ -492,7 +482,7 @@ impl ServerHandler for Handler {
         params: CompleteRequestParams,
         context: Context,
     ) -> Result<CompleteResult, ErrorData> {
-        match self.completions() {
+        match self.companion_with(|can| can.completions.is_some()) {
             Some(companion) => companion.complete(params, context).await,
             None => Err(ErrorData::method_not_found::<CompleteRequestMethod>()),
         }

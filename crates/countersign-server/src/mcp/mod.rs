@@ -27,12 +27,17 @@ mod person;
 mod prompts;
 mod question;
 mod requests;
+mod resources_and_prompts;
 mod rounds;
 mod schemas;
 mod seal;
 mod sessions;
 mod shelf;
+mod source_lists;
+mod source_names;
+mod source_reads;
 mod tasks;
+mod upstream;
 mod words;
 
 use std::sync::Arc;

@@ -238,7 +238,8 @@ fn loosen(words: &mut Map<String, Value>) {
     words.remove("contains");
 }
 
-fn each_reference(schema: &mut Value, visit: &mut impl FnMut(&mut String)) {
+/// Shows every reference of a schema to the visitor, who may change it. Data that looks like a reference is none.
+pub(super) fn each_reference(schema: &mut Value, visit: &mut impl FnMut(&mut String)) {
     match schema {
         Value::Object(words) => {
             for (word, inner) in words.iter_mut().filter(|(word, _)| !is_data(word)) {

@@ -5,32 +5,48 @@
 //! list; scripts and REST can call it all the same. No part of the list is larger than clients and the bridge take. A tool that has an object for its output advertises a schema that admits that output or a
 //! paused execution, because any call may come to wait: policy can ask about a tool that only reads, and a handler can ask by
 //! itself. Official clients hold `structuredContent` against that schema.
+//!
+//! Where clients have `run` too, the list leaves out the tools of a source that has more than [`MAX_LISTED_PER_SOURCE`], and
+//! the tools that stand for resources and prompts, which clients have in their own way. All of them are found by `search_tools`
+//! and can be called by name and from scripts.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use countersign_kernel::ports::ByteBudget;
 use countersign_kernel::{Catalog, CatalogTool};
-use countersign_sdk::{EffectClass, ToolPath};
+use countersign_sdk::{EffectClass, McpRequest, ToolPath};
 use rmcp::model::{
     CacheScope, ErrorData, JsonObject, ListToolsResult, PaginatedRequestParams, Tool, ToolAnnotations,
 };
 use serde_json::{Value, json};
+use sha2::{Digest as _, Sha256};
 
 use super::MountError;
 use super::companion::Companion;
 use super::options::Surface;
 use super::requests::Era;
 use super::schemas;
+use super::upstream;
 
 /// The most tools in one part of the list.
 const PAGE: usize = 1_000;
+/// The most tools of one source in the list, where clients can also search and run scripts. Lists of hundreds of tools fill a
+/// model's context before its work begins.
+pub(super) const MAX_LISTED_PER_SOURCE: usize = 40;
+/// The longest name of a source's tool. Model providers take 64 characters, and clients put their own words for the server in
+/// front: `mcp__countersign__`.
+const MAX_NAME_CHARS: usize = 64 - "mcp__countersign__".len();
+/// How many hexadecimal digits tell apart names that were cut.
+const MARK_CHARS: usize = 6;
 /// How long a client may go by a list it has. A change is announced.
 const LIST_FRESH_MS: u64 = 60_000;
 
 /// All tools, in the order of the list.
 pub(super) struct Shelf {
     tools: Vec<Shown>,
+    /// Tools that can be called by name and are not in the list.
+    unlisted: Vec<Tool>,
     by_name: HashMap<String, Place>,
 }
 
@@ -43,8 +59,23 @@ struct Shown {
 /// Where a name leads.
 struct Place {
     item: Item,
-    /// The place in the list, where the tool is in it.
-    at: Option<usize>,
+    at: Option<Slot>,
+}
+
+/// Where a tool is kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Slot {
+    /// In the list, at this place.
+    Listed(usize),
+    /// Beside the list.
+    Unlisted(usize),
+}
+
+/// Whether a tool goes into the list.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Listing {
+    Listed,
+    Unlisted,
 }
 
 /// What stands behind a name.
@@ -81,17 +112,18 @@ impl Shelf {
         companion: Option<&Companion>,
         before: Option<&Self>,
     ) -> Result<Self, MountError> {
-        let mut shelf = Self { tools: Vec::new(), by_name: HashMap::new() };
+        let mut shelf = Self::empty();
         let ours: &[_] = match surface {
             Surface::Both | Surface::Script => &[Own::Run, Own::Resume, Own::Search, Own::Read],
             Surface::Tools => &[Own::Resume, Own::Search, Own::Read],
         };
         for own in ours {
             let tool = own_tool(*own);
-            shelf.put(tool.name.to_string(), Some(tool), Item::Own(*own))?;
+            shelf.put(tool.name.to_string(), Some(tool), Item::Own(*own), Listing::Listed)?;
         }
         if surface != Surface::Script {
             let holders = holders(catalog, before);
+            let large = if surface == Surface::Both { large_sources(catalog) } else { HashSet::new() };
             let is_companions = |name: &str| companion.is_some_and(|companion| companion.has(name));
             for tool in catalog.iter() {
                 let name = name_of(tool);
@@ -104,29 +136,51 @@ impl Shelf {
                 }
                 let (shown, path) = (catalog_tool(tool), tool.path().clone());
                 let item = if shown.is_some() { Item::Catalog(path) } else { Item::NotShown(path) };
-                shelf.put(name, shown, item)?;
+                let listing = listing(tool, surface, &large);
+                shelf.put(name, shown, item, listing)?;
             }
         }
         if let Some(companion) = companion {
             companion.check(|name| shelf.by_name.contains_key(name))?;
             for tool in companion.tools() {
-                shelf.put(tool.name.to_string(), companion_tool(tool), Item::Companion)?;
+                let shown = companion_tool(tool);
+                shelf.put(tool.name.to_string(), shown, Item::Companion, Listing::Listed)?;
             }
         }
         Ok(shelf)
     }
 
-    fn put(&mut self, name: String, tool: Option<Tool>, item: Item) -> Result<(), MountError> {
+    fn empty() -> Self {
+        Self { tools: Vec::new(), unlisted: Vec::new(), by_name: HashMap::new() }
+    }
+
+    fn put(
+        &mut self,
+        name: String,
+        tool: Option<Tool>,
+        item: Item,
+        listing: Listing,
+    ) -> Result<(), MountError> {
         if let Some(other) = self.by_name.get(&name) {
             return Err(MountError::NameTaken { name, one: what(&other.item), other: what(&item) });
         }
-        let at = tool.is_some().then_some(self.tools.len());
-        self.tools.extend(tool.map(|tool| {
-            let bytes = serde_json::to_string(&tool).map_or(0, |text| text.len());
-            Shown { tool, bytes }
-        }));
+        let at = tool.map(|tool| self.keep(tool, listing));
         self.by_name.insert(name, Place { item, at });
         Ok(())
+    }
+
+    fn keep(&mut self, tool: Tool, listing: Listing) -> Slot {
+        match listing {
+            Listing::Listed => {
+                let bytes = serde_json::to_string(&tool).map_or(0, |text| text.len());
+                self.tools.push(Shown { tool, bytes });
+                Slot::Listed(self.tools.len() - 1)
+            }
+            Listing::Unlisted => {
+                self.unlisted.push(tool);
+                Slot::Unlisted(self.unlisted.len() - 1)
+            }
+        }
     }
 
     /// What stands behind a name.
@@ -136,7 +190,22 @@ impl Shelf {
 
     /// A tool by its name.
     pub(super) fn tool(&self, name: &str) -> Option<&Tool> {
-        self.by_name.get(name)?.at.map(|at| &self.tools[at].tool)
+        match self.by_name.get(name)?.at? {
+            Slot::Listed(at) => self.tools.get(at).map(|shown| &shown.tool),
+            Slot::Unlisted(at) => self.unlisted.get(at),
+        }
+    }
+
+    /// Whether a name is in the list.
+    pub(super) fn is_listed(&self, name: &str) -> bool {
+        self.place(name).is_some()
+    }
+
+    fn place(&self, name: &str) -> Option<usize> {
+        match self.by_name.get(name)?.at? {
+            Slot::Listed(at) => Some(at),
+            Slot::Unlisted(_) => None,
+        }
     }
 
     /// What clients call a tool of the catalog, where they can.
@@ -160,13 +229,10 @@ impl Shelf {
     ) -> Result<ListToolsResult, ErrorData> {
         let start = match page.and_then(|page| page.cursor) {
             None => 0,
-            Some(cursor) => {
-                let last = self.by_name.get(&cursor).and_then(|place| place.at);
-                last.map(|last| last + 1).ok_or_else(|| {
-                    let data = json!({ "code": "bad_cursor" });
-                    ErrorData::invalid_params("the cursor is not one of this list; start anew", Some(data))
-                })?
-            }
+            Some(cursor) => self.place(&cursor).map(|last| last + 1).ok_or_else(|| {
+                let data = json!({ "code": "bad_cursor" });
+                ErrorData::invalid_params("the cursor is not one of this list; start anew", Some(data))
+            })?,
         };
         let mut budget = ByteBudget::of_a_part();
         let fits = self.tools[start..].iter().take(PAGE).take_while(|shown| budget.takes(shown.bytes));
@@ -182,10 +248,45 @@ impl Shelf {
     }
 }
 
-/// What MCP clients call a tool of the catalog.
+/// What MCP clients call a tool of the catalog. The name of a source's tool that is too long is cut, and marked by the hash of
+/// its path: whatever other tools there are, it is the same every time.
 pub(super) fn name_of(tool: &CatalogTool) -> String {
     let chosen = tool.tool().definition().mcp_name.clone();
-    chosen.unwrap_or_else(|| tool.path().as_str().replace('.', "__"))
+    chosen.unwrap_or_else(|| {
+        let name = tool.path().as_str().replace('.', "__");
+        if tool.tool().is_foreign() { fitted(name, tool.path()) } else { name }
+    })
+}
+
+fn fitted(mut name: String, path: &ToolPath) -> String {
+    if name.len() <= MAX_NAME_CHARS {
+        return name;
+    }
+    let hash = Sha256::digest(path.as_str().as_bytes());
+    let mark: String = hash.iter().take(MARK_CHARS / 2).map(|byte| format!("{byte:02x}")).collect();
+    // Paths are ASCII.
+    name.truncate(MAX_NAME_CHARS - MARK_CHARS - 1);
+    format!("{name}_{mark}")
+}
+
+/// The sources that have too many tools for the list.
+fn large_sources(catalog: &Catalog) -> HashSet<&str> {
+    let mut tools: HashMap<&str, usize> = HashMap::new();
+    for tool in catalog.iter().filter(|tool| tool.tool().is_foreign() && !stands_for_a_request(tool)) {
+        *tools.entry(tool.source()).or_default() += 1;
+    }
+    tools.into_iter().filter(|(_, tools)| *tools > MAX_LISTED_PER_SOURCE).map(|(source, _)| source).collect()
+}
+
+fn listing(tool: &CatalogTool, surface: Surface, large: &HashSet<&str>) -> Listing {
+    let is_left_out =
+        (tool.tool().is_foreign() && large.contains(tool.source())) || stands_for_a_request(tool);
+    if surface == Surface::Both && is_left_out { Listing::Unlisted } else { Listing::Listed }
+}
+
+/// Whether a tool stands for resources or prompts of an upstream MCP server.
+fn stands_for_a_request(tool: &CatalogTool) -> bool {
+    tool.tool().definition().mcp_request.is_some_and(|request| request != McpRequest::CallTool)
 }
 
 /// Which tool has which name: the one that had it, else one of a plugin, else the first by path.
@@ -230,7 +331,11 @@ fn catalog_tool(tool: &CatalogTool) -> Option<Tool> {
     let mut shown = Tool::new(name_of(tool), definition.description.clone(), input)
         .with_title(definition.name.clone())
         .with_annotations(hints);
-    let output = schemas::output(tool.output_schema(), Some(paused_schema()));
+    let own = match upstream::is_upstream_call(tool) {
+        true => upstream::own_output_schema(tool),
+        false => Some(tool.output_schema().clone()),
+    };
+    let output = own.map_or(Ok(None), |own| schemas::output(&own, Some(paused_schema())));
     shown.output_schema = output.unwrap_or_else(|why| as_text(tool.path().as_str(), &why)).map(Arc::new);
     Some(shown)
 }
@@ -298,7 +403,8 @@ calls, loops and conditions in one go; `return` gives the value and console.* is
 overwrites waits for a person's approval. Find tools with search_tools and their types with read_tool.";
 const RESUME: &str = "Waits for an execution that is paused until a person has decided, and gives its result; call it again if it is \
 still paused. `approved` and `data` are for people: they change nothing unless the operator lets agents decide.";
-const SEARCH: &str = "Finds tools by words in their path, name and description, best first.";
+const SEARCH: &str = "Finds tools by words in their path, name and description, best first. It also finds tools that tools/list leaves out \
+(\"listed\": false): call them by their mcpName, or from a script with run.";
 const READ: &str = "One tool: what it does, its schemas, whether it waits for approval, and its TypeScript declaration for scripts.";
 
 fn own_input(own: Own) -> Value {
@@ -375,12 +481,12 @@ mod tests {
 
     /// Tools that weigh this much, one after the other.
     fn shelf(weights: &[usize]) -> Shelf {
-        let mut shelf = Shelf { tools: Vec::new(), by_name: HashMap::new() };
+        let mut shelf = Shelf::empty();
         for (n, bytes) in weights.iter().enumerate() {
             let tool = |description: String| Tool::new(format!("t{n:04}"), description, JsonObject::new());
             let empty = serde_json::to_string(&tool(String::new())).unwrap().len();
             let tool = tool("x".repeat(bytes.saturating_sub(empty)));
-            shelf.put(tool.name.to_string(), Some(tool), Item::Companion).unwrap();
+            shelf.put(tool.name.to_string(), Some(tool), Item::Companion, Listing::Listed).unwrap();
         }
         shelf
     }
@@ -396,6 +502,22 @@ mod tests {
                 None => return parts,
             }
         }
+    }
+
+    #[test]
+    fn a_name_that_is_too_long_is_cut_and_marked_by_its_own_path() {
+        let of = |path: &str| {
+            let path = ToolPath::parse(path).unwrap();
+            fitted(path.as_str().replace('.', "__"), &path)
+        };
+        let at_bound = format!("s.{}", "x".repeat(MAX_NAME_CHARS - 3));
+        assert_eq!(of(&at_bound).len(), MAX_NAME_CHARS);
+        assert!(of(&at_bound).ends_with('x'), "it is not cut");
+        let past = format!("{at_bound}x");
+        assert_eq!(of(&past).len(), MAX_NAME_CHARS);
+        assert_ne!(of(&past), of(&format!("{past}y")), "what is cut away still tells them apart");
+        assert_eq!(of(&past), of(&past));
+        assert_eq!(MAX_NAME_CHARS, 46);
     }
 
     #[test]

@@ -119,7 +119,9 @@ impl Incoming<'_> {
             Status::Cancelled => Ok(TaskPayload::Cancelled),
             Status::Succeeded | Status::Failed => {
                 let answer = answer(result, self.shape_of(result).await?, &self.front.links);
-                match serde_json::to_value(answer) {
+                // By its text, as a call's answer goes: rmcp's numbers of single precision would come out longer otherwise.
+                let answer = serde_json::to_string(&answer).and_then(|text| serde_json::from_str(&text));
+                match answer {
                     Ok(Value::Object(result)) => Ok(TaskPayload::Completed { result }),
                     _ => Err(unavailable("internal", "the result cannot be written")),
                 }

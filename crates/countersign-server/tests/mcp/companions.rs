@@ -99,16 +99,19 @@ async fn what_is_declared_is_served_and_nothing_else() {
             let client = house.client(era).await;
             for (method, params) in &calls {
                 let answer = client.ask(method, params.clone()).await;
-                let is_served = *method == "prompts/list" && prompts;
-                // The companion lists none, and has none to give; what is not declared is not even asked for.
+                // Resources and prompts are always declared, because a source may bring some at any time.
                 let unknown = answer["error"]["code"] == -32601;
-                assert_eq!(unknown, !is_served, "{era:?} {method} {prompts}: {answer}");
+                let is_own_prompt = *method == "prompts/get" && prompts;
+                let is_unserved = *method == "completion/complete" || is_own_prompt;
+                assert_eq!(unknown, is_unserved, "{era:?} {method} {prompts}: {answer}");
             }
         }
         let found = with_prompts.client(era).await.capabilities().await;
-        assert!(found["prompts"].is_object() && found.get("resources").is_none(), "{era:?} {found}");
+        assert!(found["prompts"].is_object() && found.get("completions").is_none(), "{era:?} {found}");
         let found = alone.client(era).await.capabilities().await;
-        assert!(found.get("prompts").is_none() && found["tools"].is_object(), "{era:?} {found}");
+        for list in ["tools", "resources", "prompts"] {
+            assert_eq!(found[list]["listChanged"], true, "{era:?} {found}");
+        }
     }
 }
 

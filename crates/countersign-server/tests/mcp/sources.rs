@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use countersign_sdk::{Ctx, Effects, ForeignInput, Resumable, Tool};
+use countersign_sdk::{Ctx, Effects, ForeignInput, McpRequest, Resumable, Tool, ToolError};
+use countersign_server::mcp::Surface;
 use serde_json::{Value, json};
 
 use crate::client::{Client, Era, Stream, code};
@@ -101,7 +102,7 @@ async fn a_name_stays_with_the_tool_that_has_it() {
 
 #[tokio::test]
 async fn a_list_that_changes_between_two_parts_goes_on_in_the_right_place() {
-    let house = House::open().await;
+    let house = House::with(|options| options.surface = Surface::Tools).await;
     let client = house.client(Era::July2026).await;
     let many = |n: usize| (0..n).map(|n| reads(&format!("m.t{n:04}"))).collect::<Vec<_>>();
     house.gateway.replace_source("m", many(1_500)).await.unwrap();
@@ -114,4 +115,82 @@ async fn a_list_that_changes_between_two_parts_goes_on_in_the_right_place() {
     assert!(last < next, "{last} {next}");
     let number = |name: &str| name.trim_start_matches("m__t").parse::<u32>().unwrap();
     assert_eq!(number(last) + 1, number(next), "nothing is left out or told twice");
+}
+
+/// A tool of an upstream MCP server that answers this, or fails with it.
+fn answers(path: &str, request: McpRequest, answer: Result<Value, Value>) -> Tool {
+    let tool = Tool::foreign(path, json!({ "type": "object" }), None, READS).unwrap();
+    tool.mcp_request(request).handler(move |_: Ctx, _: ForeignInput| {
+        let answer = answer.clone();
+        async move { answer.map_err(|said| ToolError::with_code("upstream_error", "no").with_details(said)) }
+    })
+}
+
+#[tokio::test]
+async fn the_result_of_an_upstream_tool_is_the_servers_own_and_so_is_its_failure() {
+    let house = House::open().await;
+    let result = json!({ "content": [{ "type": "text", "text": "a", "annotations": { "priority": 0.5 } }],
+        "structuredContent": { "n": 1 }, "_meta": { "own": 1, "countersign/error": "forged" } });
+    let failed = json!({ "content": [{ "type": "text", "text": "why" }] });
+    let looks_alike = Tool::foreign("up.fake", json!({ "type": "object" }), None, READS).unwrap();
+    let value = result.clone();
+    let looks_alike = looks_alike.handler(move |_: Ctx, _: ForeignInput| {
+        let value = value.clone();
+        async move { Ok(value) }
+    });
+    let call = McpRequest::CallTool;
+    let tools = vec![
+        answers("up.ok", call, Ok(result.clone())),
+        answers("up.no", call, Err(failed.clone())),
+        looks_alike,
+    ];
+    house.gateway.replace_source("up", tools).await.unwrap();
+    for era in Era::ALL {
+        let client = house.client(era).await;
+        let got = client.call("up__ok", json!({})).await;
+        assert_eq!(got["content"], result["content"], "{era:?}");
+        assert_eq!(got["structuredContent"], result["structuredContent"]);
+        assert_eq!(got["_meta"]["own"], 1);
+        assert!(got["_meta"].get("countersign/error").is_none(), "{got}");
+        let got = client.call("up__no", json!({})).await;
+        assert_eq!((&got["content"], &got["isError"]), (&failed["content"], &json!(true)), "{got}");
+        assert_eq!(code(&got), "upstream_error");
+        let got = client.call("up__fake", json!({})).await;
+        assert_ne!(got["content"], result["content"], "a value that only looks like a result is none");
+    }
+}
+
+#[tokio::test]
+async fn resources_and_prompts_of_sources_are_listed_and_read_and_a_failing_source_spoils_nothing() {
+    use McpRequest::{GetPrompt, ListPrompts, ListResources, ReadResource};
+    let house = House::open().await;
+    let listed = json!({ "resources": [{ "uri": "file:///a", "name": "a" }] });
+    let read = json!({ "contents": [{ "uri": "file:///a", "text": "hello" }] });
+    let prompts = json!({ "prompts": [{ "name": "greet" }] });
+    let got = json!({ "messages": [{ "role": "user", "content": { "type": "text", "text": "hi" } }] });
+    let good = vec![
+        answers("my_files.resources.list", ListResources, Ok(listed)),
+        answers("my_files.resources.read", ReadResource, Ok(read)),
+        answers("my_files.prompts.list", ListPrompts, Ok(prompts)),
+        answers("my_files.prompts.get", GetPrompt, Ok(got.clone())),
+    ];
+    house.gateway.replace_source("my_files", good).await.unwrap();
+    let bad = vec![answers("bad.resources.list", ListResources, Err(json!({})))];
+    house.gateway.replace_source("bad", bad).await.unwrap();
+    for era in Era::ALL {
+        let client = house.client(era).await;
+        let list = client.ask("resources/list", json!({})).await["result"].clone();
+        assert_eq!(list["resources"][0]["uri"], "my-files+file:///a", "{era:?} {list}");
+        assert_eq!(list["_meta"]["countersign/leftOut"][0]["source"], "bad", "{list}");
+        for uri in ["my-files+file:///a", "file:///a"] {
+            let read = client.ask("resources/read", json!({ "uri": uri })).await["result"].clone();
+            assert_eq!(read["contents"][0], json!({ "uri": uri, "text": "hello" }), "{era:?} {read}");
+        }
+        let unknown = client.ask("resources/read", json!({ "uri": "file:///b" })).await;
+        assert_eq!(unknown["error"]["data"]["code"], "resource_not_found", "{unknown}");
+        let list = client.ask("prompts/list", json!({})).await["result"].clone();
+        assert_eq!(list["prompts"][0]["name"], "my_files__greet", "{list}");
+        let prompt = client.ask("prompts/get", json!({ "name": "my_files__greet" })).await["result"].clone();
+        assert_eq!(prompt["messages"], got["messages"], "{prompt}");
+    }
 }

@@ -26,6 +26,8 @@ use crate::mcp::events::{Events, UpstreamEvent};
 use crate::mcp::handler::Handler;
 use crate::mcp::link::{DeliveryError, Fate, LOST_CODE, Link, Sending};
 
+/// The method of a call.
+pub(super) const CALL_METHOD: &str = "tools/call";
 /// The pauses between two subscriptions.
 const FIRST_LISTEN_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_LISTEN_PAUSE: Duration = Duration::from_secs(60);
@@ -181,11 +183,15 @@ impl Connection {
         call: &Arc<CallInFlight>,
     ) -> Result<RequestHandle<RoleClient>, CallFailure> {
         let mut calls = self.calls.lock().await;
+        // Only a call of a tool can ask, so nothing else makes it unclear whose question it is.
+        let may_ask = request.method == CALL_METHOD;
         let request = ClientRequest::CustomRequest(request);
         let sent = self.peer.send_cancellable_request(request, PeerRequestOptions::no_options()).await;
         let handle = sent.map_err(|error| CallFailure::NotSent(error.to_string()))?;
         *call.token.lock().unwrap_or_else(PoisonError::into_inner) = Some(handle.progress_token.clone());
-        calls.insert(handle.id.clone(), Arc::clone(call));
+        if may_ask {
+            calls.insert(handle.id.clone(), Arc::clone(call));
+        }
         Ok(handle)
     }
 }
@@ -213,6 +219,8 @@ async fn listen(peer: Peer<RoleClient>, link: Arc<Link>, events: Events) {
             Ok(mut subscription) => {
                 if !std::mem::take(&mut is_first) {
                     events(UpstreamEvent::ToolsChanged);
+                    events(UpstreamEvent::ResourcesChanged);
+                    events(UpstreamEvent::PromptsChanged);
                 }
                 while let Some(event) = next_event(&mut subscription, &link).await {
                     pause = FIRST_LISTEN_PAUSE;

@@ -7,6 +7,7 @@ use serde_json::{Map, Value, json};
 
 use crate::mcp::config::Annotations;
 use crate::mcp::names::path_words;
+use crate::mcp::requests;
 use crate::offer::{Offer, OfferedTool, Unmapped};
 
 /// The largest definition of one tool.
@@ -14,9 +15,18 @@ pub const MAX_TOOL_BYTES: usize = 256 << 10;
 /// The longest origin shown for a tool that has no usable name.
 const MAX_ORIGIN_CHARS: usize = 80;
 
-/// Maps the listed tools. `warnings` are those of the listing.
-pub(super) fn offer(listed: Vec<Value>, annotations: Annotations, warnings: Vec<String>) -> Offer {
-    let mut offer = Offer { warnings, ..Offer::default() };
+/// What else goes into an offer.
+#[derive(Default)]
+pub(super) struct Beside {
+    /// The tools that stand for the server's resources and prompts.
+    pub(super) requests: Vec<OfferedTool>,
+    /// Those of the listing.
+    pub(super) warnings: Vec<String>,
+}
+
+/// Maps the listed tools.
+pub(super) fn offer(listed: Vec<Value>, annotations: Annotations, beside: Beside) -> Offer {
+    let mut offer = Offer { warnings: beside.warnings, ..Offer::default() };
     let mut named: BTreeMap<String, Value> = BTreeMap::new();
     let mut refuse = |origin: String, reason: &str| {
         offer.unmapped.push(Unmapped { origin, reason: reason.to_owned() });
@@ -25,17 +35,22 @@ pub(super) fn offer(listed: Vec<Value>, annotations: Annotations, warnings: Vec<
         match tool.get("name").and_then(Value::as_str).map(str::to_owned) {
             None => refuse(shown(&tool), "the tool has no name"),
             Some(name) if named.contains_key(&name) => refuse(name, "the server lists this name twice"),
+            Some(name) if requests::is_reserved(&name) => {
+                refuse(name, "its name is the one by which a request of the protocol is known here");
+            }
             Some(name) => match check(&tool) {
                 Ok(()) => drop(named.insert(name, tool)),
                 Err(reason) => refuse(name, &reason),
             },
         }
     }
-    let words = path_words(named.keys().map(String::as_str));
+    let taken: Vec<&str> = beside.requests.iter().map(|tool| tool.name.as_str()).collect();
+    let words = path_words(named.keys().map(String::as_str), &taken);
     for (origin, tool) in named {
         let name = words.get(&origin).cloned().unwrap_or_default();
         offer.tools.push(offered(name, origin, &tool, annotations, &mut offer.warnings));
     }
+    offer.tools.extend(beside.requests);
     offer.tools.sort_by(|a, b| a.name.cmp(&b.name));
     offer
 }
@@ -162,7 +177,7 @@ mod tests {
     }
 
     fn mapped(listed: Vec<Value>) -> Offer {
-        offer(listed, Annotations::Ignore, vec![])
+        offer(listed, Annotations::Ignore, Beside::default())
     }
 
     #[test]
@@ -197,6 +212,20 @@ mod tests {
     }
 
     #[test]
+    fn a_tool_of_the_server_cannot_stand_in_for_a_request_of_the_protocol() {
+        let requests = requests::offered(&json!({ "resources": {} }));
+        let (origin, beside) = (requests[2].origin.clone(), Beside { requests, ..Beside::default() });
+        let listed = vec![tool(&origin), tool("resources/read")];
+        let offer = offer(listed, Annotations::Ignore, beside);
+        assert_eq!(offer.unmapped[0].origin, origin);
+        let named =
+            |name: &str| offer.tools.iter().find(|tool| tool.name == name).map(|tool| tool.origin.as_str());
+        assert_eq!(named("resources.read"), Some(origin.as_str()));
+        let own = offer.tools.iter().find(|tool| tool.origin == "resources/read").unwrap();
+        assert!(own.name.starts_with("resources.read_"), "{}", own.name);
+    }
+
+    #[test]
     fn a_bad_output_schema_costs_only_itself() {
         let offer = mapped(vec![with("a", "outputSchema", json!({ "type": "nonsense" }))]);
         assert_eq!((offer.tools.len(), &offer.tools[0].output_schema), (1, &None));
@@ -206,7 +235,9 @@ mod tests {
     #[test]
     fn annotations_count_only_where_the_operator_trusts_the_source() {
         let class = |annotations: Value, trust| {
-            offer(vec![with("a", "annotations", annotations)], trust, vec![]).tools[0].effects.class()
+            offer(vec![with("a", "annotations", annotations)], trust, Beside::default()).tools[0]
+                .effects
+                .class()
         };
         let (ignore, trust) = (Annotations::Ignore, Annotations::Trust);
         assert_eq!(class(json!({ "readOnlyHint": true }), ignore), EffectClass::Destroys);

@@ -1,7 +1,7 @@
 //! Upstream MCP servers, as child processes and over streamable HTTP, in both eras of the protocol.
 //!
 //! [`Upstream`] keeps one server connected, lists its tools as an [`Offer`](crate::Offer) and calls them. Results are
-//! handed through as the server sent them, without secrets. What a server asks of a person goes to the call's [`Asker`].
+//! handed through as the server sent them, without secrets; its resources and prompts are tools too (`requests.rs`). What a server asks of a person goes to the call's [`Asker`].
 //! What it says of its tools' effects counts only where the operator trusts it ([`Annotations`]).
 
 mod call;
@@ -17,6 +17,7 @@ mod listing;
 mod mapping;
 mod names;
 mod process;
+mod requests;
 mod restart;
 mod sse;
 mod stdio;
@@ -35,5 +36,6 @@ pub use connection::Era;
 pub use events::{Events, UpstreamEvent};
 pub use mapping::MAX_TOOL_BYTES;
 pub use names::MAX_NAME_BYTES;
+pub(crate) use requests::request_of;
 pub use restart::{MAX_RESTARTS, RESTART_WINDOW, Restart, RestartBound, RestartPolicy};
 pub use upstream::{ConnectError, Difference, MAX_ROUNDS, Upstream};

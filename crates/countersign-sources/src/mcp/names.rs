@@ -9,13 +9,17 @@ pub const MAX_NAME_BYTES: usize = 120;
 
 /// The path words for every name. `.` and `/` separate segments, camelCase becomes snake_case, anything else a path cannot
 /// have becomes `_`. Where two names meet, or one would be a namespace of another, all that meet get six hex digits of
-/// their own name's hash: never a position, which would mean another tool after the next listing.
-pub(super) fn path_words<'a>(names: impl IntoIterator<Item = &'a str>) -> BTreeMap<String, String> {
+/// their own name's hash: never a position, which would mean another tool after the next listing. `taken` are words that other
+/// tools of the source have: those keep theirs.
+pub(super) fn path_words<'a>(
+    names: impl IntoIterator<Item = &'a str>,
+    taken: &[&'a str],
+) -> BTreeMap<String, String> {
     let plain: BTreeMap<String, String> =
         names.into_iter().map(|name| (name.to_owned(), words_of(name))).collect();
     let mut uses: BTreeMap<&str, usize> = BTreeMap::new();
     let mut namespaces = BTreeSet::new();
-    for words in plain.values() {
+    for words in plain.values().map(String::as_str).chain(taken.iter().copied()) {
         *uses.entry(words).or_default() += 1;
         namespaces.extend(words.match_indices('.').map(|(dot, _)| &words[..dot]));
     }
@@ -75,7 +79,7 @@ mod tests {
     use countersign_sdk::ToolPath;
 
     fn one(name: &str) -> String {
-        path_words([name])[name].clone()
+        path_words([name], &[])[name].clone()
     }
 
     #[test]
@@ -108,8 +112,8 @@ mod tests {
 
     #[test]
     fn names_that_meet_are_told_apart_by_themselves_and_not_by_their_order() {
-        let words = path_words(["readFile", "read_file", "other"]);
-        assert_eq!(words, path_words(["other", "read_file", "readFile"]));
+        let words = path_words(["readFile", "read_file", "other"], &[]);
+        assert_eq!(words, path_words(["other", "read_file", "readFile"], &[]));
         assert_ne!(words["readFile"], words["read_file"]);
         assert!(words.values().filter(|words| words.starts_with("read_file_")).count() == 2);
         assert_eq!(words["other"], "other");
@@ -117,8 +121,16 @@ mod tests {
 
     #[test]
     fn a_tool_is_never_also_a_namespace() {
-        let words = path_words(["issues", "issues/create"]);
+        let words = path_words(["issues", "issues/create"], &[]);
         assert_eq!(words["issues/create"], "issues.create");
         assert!(words["issues"].starts_with("issues_"));
+    }
+
+    #[test]
+    fn words_that_are_taken_stay_with_the_tool_that_has_them() {
+        let words = path_words(["resources/read", "resources", "other"], &["resources.read"]);
+        assert!(words["resources/read"].starts_with("resources.read_"), "{words:?}");
+        assert!(words["resources"].starts_with("resources_"), "{words:?}");
+        assert_eq!(words["other"], "other");
     }
 }

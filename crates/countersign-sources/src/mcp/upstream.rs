@@ -6,6 +6,7 @@
 
 use std::sync::{Arc, Mutex};
 
+use countersign_sdk::McpRequest;
 use serde_json::{Map, Value, json};
 use tokio::sync::{Notify, watch};
 use tokio::task::JoinHandle;
@@ -15,12 +16,13 @@ use crate::http::Intent;
 use crate::mcp::call::{Call, CallAnswer, CallFailure, CallOutcome, Question, Reply, Round};
 use crate::mcp::calls::{Activity, CallInFlight};
 use crate::mcp::config::UpstreamConfig;
-use crate::mcp::connection::{Connection, Era, Exchange};
+use crate::mcp::connection::{CALL_METHOD, Connection, Era, Exchange};
 use crate::mcp::dial::{Dialed, dial, secrets};
 use crate::mcp::events::Events;
 use crate::mcp::handler::{elicit_result, roots};
 use crate::mcp::listing::{Listed, list};
 use crate::mcp::mapping;
+use crate::mcp::requests;
 use crate::mcp::supervisor::{Status, supervise};
 use crate::offer::{Offer, OfferedTool};
 use crate::secrets::Secrets;
@@ -94,9 +96,16 @@ impl Upstream {
 
     /// Lists the server's tools as an offer.
     pub async fn offer(&self) -> Result<Offer, CallFailure> {
-        let listed = self.listed("tools/list", "tools").await?;
-        let offer = mapping::offer(listed.items, self.shared.config.annotations, listed.warnings);
-        Ok(offer)
+        let listed = self.listed("tools/list", "tools").await;
+        let capabilities = self.capabilities().await?;
+        let listed = match listed {
+            // A server may have resources or prompts and no tools.
+            Err(CallFailure::Refused { .. }) if capabilities.get("tools").is_none() => Listed::default(),
+            listed => listed?,
+        };
+        let requests = requests::offered(&capabilities);
+        let beside = mapping::Beside { requests, warnings: listed.warnings };
+        Ok(mapping::offer(listed.items, self.shared.config.annotations, beside))
     }
 
     /// Lists anew and compares one tool with what was accepted. To be asked right before a destructive call: a server may
@@ -160,6 +169,21 @@ impl Upstream {
     /// Gets a prompt: the result of `prompts/get`.
     pub async fn prompt(&self, name: &str, arguments: Map<String, Value>) -> Result<Value, CallFailure> {
         self.request("prompts/get", json!({ "name": name, "arguments": arguments })).await
+    }
+
+    /// Sends a request that only reads, with a tool's arguments, and answers its result. A server that asks something before
+    /// it answers gets no answer: only calls of its tools can ask.
+    pub async fn send(
+        &self,
+        request: McpRequest,
+        arguments: Map<String, Value>,
+    ) -> Result<Value, CallFailure> {
+        let result = self.request(request.method(), requests::params(request, arguments)).await?;
+        if result.get("resultType").and_then(Value::as_str) == Some("input_required") {
+            let message = "it asks for input, which only calls of its tools can get".to_owned();
+            return Err(CallFailure::Refused { code: 0, message });
+        }
+        Ok(requests::value(result))
     }
 
     /// Starts a server again that was left off because it ended too often.
@@ -267,7 +291,7 @@ impl Shared {
             in_flight.activity.heard();
             let result = connection
                 .exchange(Exchange {
-                    method: "tools/call",
+                    method: CALL_METHOD,
                     params,
                     intent: call.intent,
                     call: Arc::clone(&in_flight),
