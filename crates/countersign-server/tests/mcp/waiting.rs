@@ -304,8 +304,8 @@ async fn a_client_is_promised_to_hear_of_what_is_served_and_nothing_else() {
         Stream::of(client.send(&message).await).until("notifications/subscriptions/acknowledged").await;
     assert_eq!(
         acknowledged["params"]["notifications"],
-        json!({ "toolsListChanged": true }),
-        "{acknowledged}"
+        json!({ "toolsListChanged": true, "promptsListChanged": true, "resourcesListChanged": true }),
+        "no source's single resources can be subscribed to: {acknowledged}"
     );
 }
 
