@@ -8,7 +8,7 @@ use crate::machine::{self, Invocation};
 /// Where the build from nothing goes, to be thrown away.
 const COLD: &str = "target/cold";
 
-/// Measures what the build costs, then what calls, scripts, the fronts and an agent's turns cost.
+/// Measures what the build costs, then what calls, scripts, the fronts, sources and an agent's turns cost.
 pub(crate) fn bench(root: &Path) -> anyhow::Result<ExitCode> {
     cold_build(root)?;
     for bench in [
@@ -16,6 +16,7 @@ pub(crate) fn bench(root: &Path) -> anyhow::Result<ExitCode> {
         "cargo bench --quiet --locked -p countersign-sandbox --bench children",
         "cargo bench --quiet --locked -p countersign --bench scripts",
         "cargo bench --quiet --locked -p countersign --bench fronts",
+        "cargo bench --quiet --locked -p countersign --bench sources",
         "cargo bench --quiet --locked -p countersign-agent --bench turns",
     ] {
         let measured = Invocation::new(bench);

@@ -5,6 +5,7 @@
 #![expect(clippy::disallowed_methods, reason = "a bench measures with the real clock and starts processes")]
 
 mod connection;
+mod load;
 mod measures;
 mod parts;
 mod process;

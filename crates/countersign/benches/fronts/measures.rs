@@ -8,13 +8,10 @@ use tokio::task::JoinSet;
 
 use crate::Failure;
 use crate::connection::{Connection, Prepared};
+use crate::load::{TURNS, mcp_call, middle, rate, row};
 use crate::parts::{ADMIN, AGENT};
 use crate::process::Server;
 
-/// How long each throughput is measured, and how often each side takes its turn.
-const SPELL: Duration = Duration::from_secs(2);
-const TURNS: usize = 3;
-const CONNECTIONS: usize = 32;
 const CYCLISTS: usize = 64;
 const CYCLES_EACH: usize = 100;
 
@@ -27,10 +24,6 @@ pub(crate) async fn all() -> Result<(), Failure> {
     Ok(())
 }
 
-fn row(what: &str, seen: &str, reach: &str) {
-    println!("{what:<70} {seen:>22}   {reach}");
-}
-
 fn median(mut samples: Vec<Duration>) -> Duration {
     samples.sort_unstable();
     samples.get(samples.len() / 2).copied().unwrap_or_default()
@@ -38,26 +31,6 @@ fn median(mut samples: Vec<Duration>) -> Duration {
 
 fn secret(folder: &Path, name: &str) -> Result<String, Failure> {
     Ok(std::fs::read_to_string(folder.join(name))?)
-}
-
-fn mcp_call(token: &str, tool: &str) -> Prepared {
-    let headers = [
-        ("accept", "application/json, text/event-stream"),
-        ("mcp-protocol-version", "2026-07-28"),
-        ("mcp-method", "tools/call"),
-        ("mcp-name", tool),
-    ];
-    let meta = json!({
-        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
-        "io.modelcontextprotocol/clientCapabilities": {},
-    });
-    let params = json!({ "name": tool, "arguments": { "text": "hello" }, "_meta": meta });
-    Prepared::post(
-        "/mcp",
-        token,
-        &headers,
-        &json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params }),
-    )
 }
 
 fn rest_call(token: &str) -> Prepared {
@@ -69,29 +42,6 @@ fn rest_call(token: &str) -> Prepared {
     )
 }
 
-/// Requests a second over so many connections.
-async fn rate(server: &Server, make: impl Fn() -> Prepared) -> Result<f64, Failure> {
-    let mut load = JoinSet::new();
-    let until = Instant::now() + SPELL;
-    for _ in 0..CONNECTIONS {
-        let (request, address) = (make(), server.address);
-        load.spawn(async move {
-            let mut connection = Connection::open(address).await?;
-            let mut count = 0_u32;
-            while Instant::now() < until {
-                connection.ask(&request).await?;
-                count += 1;
-            }
-            Ok::<_, Failure>(count)
-        });
-    }
-    let mut total = 0.0;
-    while let Some(count) = load.join_next().await {
-        total += f64::from(count??);
-    }
-    Ok(total / SPELL.as_secs_f64())
-}
-
 async fn throughput() -> Result<(), Failure> {
     let (ours, theirs) = (tempfile::tempdir()?, tempfile::tempdir()?);
     let (server, bare) =
@@ -99,14 +49,10 @@ async fn throughput() -> Result<(), Failure> {
     let agent = secret(ours.path(), AGENT)?;
     let (mut of_bare, mut of_mcp, mut of_rest) = (Vec::new(), Vec::new(), Vec::new());
     for _ in 0..TURNS {
-        of_bare.push(rate(&bare, || mcp_call("none", "bench__say")).await?);
-        of_mcp.push(rate(&server, || mcp_call(&agent, "bench__say")).await?);
-        of_rest.push(rate(&server, || rest_call(&agent)).await?);
+        of_bare.push(rate(bare.address, || mcp_call("none", "bench__say")).await?);
+        of_mcp.push(rate(server.address, || mcp_call(&agent, "bench__say")).await?);
+        of_rest.push(rate(server.address, || rest_call(&agent)).await?);
     }
-    let middle = |mut rates: Vec<f64>| {
-        rates.sort_by(f64::total_cmp);
-        rates[rates.len() / 2]
-    };
     let (bare, mcp, rest) = (middle(of_bare), middle(of_mcp), middle(of_rest));
     row("bare rmcp, echo, 32 connections", &format!("{bare:.0}/s"), "");
     row(
