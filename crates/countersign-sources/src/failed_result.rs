@@ -64,7 +64,7 @@ fn bytes_of(value: &Value) -> usize {
 mod tests {
     use super::*;
 
-    fn failed(content: Value) -> Value {
+    fn failed(content: &Value) -> Value {
         let content = content.as_array().unwrap().clone();
         error(CallOutcome { content, ..CallOutcome::default() }).details().unwrap().clone()
     }
@@ -73,17 +73,17 @@ mod tests {
     fn a_failed_result_is_kept_as_it_came() {
         let content = json!([{ "type": "text", "text": "no", "annotations": { "priority": 1 } },
             { "type": "image", "data": "aGk=", "mimeType": "image/png" }]);
-        assert_eq!(failed(content.clone())["content"], content);
+        assert_eq!(failed(&content)["content"], content);
     }
 
     #[test]
     fn a_large_failed_result_is_cut_to_its_bound() {
         let long = json!([{ "type": "text", "text": "\u{1}".repeat(MAX_RESULT_BYTES) }]);
-        let kept = failed(long);
+        let kept = failed(&long);
         assert!(kept.to_string().len() <= MAX_RESULT_BYTES + 1_000, "{}", kept.to_string().len());
         assert!(kept["content"][0]["text"].as_str().unwrap().starts_with('\u{1}'));
         let image = json!([{ "type": "text", "text": "no" }, { "type": "image", "data": "A".repeat(MAX_RESULT_BYTES) }]);
-        let kept = failed(image);
+        let kept = failed(&image);
         assert_eq!(kept["content"][0]["text"], "no");
         assert!(kept["content"][1]["text"].as_str().unwrap().contains("left out"), "{kept}");
     }

@@ -92,7 +92,7 @@ impl Part {
         Some(meta)
     }
 
-    fn leave_out(&mut self, source: &str, why: LeftOut) {
+    fn leave_out(&mut self, source: &str, why: &LeftOut) {
         tracing::debug!(source, code = why.code, why.message, "a source is left out of a list");
         self.left_out.push(json!({ "source": source, "code": why.code, "message": why.message }));
     }
@@ -132,7 +132,7 @@ impl Incoming<'_> {
         let mut budget = ByteBudget::of_a_part();
         for (place, page) in places.into_iter().zip(pages) {
             match page {
-                Err(why) => part.leave_out(&place.source, why),
+                Err(why) => part.leave_out(&place.source, &why),
                 Ok((entries, _)) if !budget.takes(bytes_of(&entries)) => later.push(place),
                 Ok((entries, next)) => {
                     part.entries.push((place.source.clone(), entries));

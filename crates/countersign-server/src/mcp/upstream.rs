@@ -76,8 +76,8 @@ mod tests {
     use serde_json::json;
 
     /// What a client is sent.
-    fn sent(value: Value) -> Value {
-        let text = serde_json::to_string(&tool_result(&value).unwrap()).unwrap();
+    fn sent(value: &Value) -> Value {
+        let text = serde_json::to_string(&tool_result(value).unwrap()).unwrap();
         serde_json::from_str(&text).unwrap()
     }
 
@@ -92,7 +92,7 @@ mod tests {
             { "type": "resource", "resource": { "uri": "file:///b", "blob": "aGk=" } },
         ]);
         let result = sent(
-            json!({ "content": content, "structuredContent": { "a": [1, null] }, "_meta": { "trace": "t" } }),
+            &json!({ "content": content, "structuredContent": { "a": [1, null] }, "_meta": { "trace": "t" } }),
         );
         assert_eq!(result["content"], content);
         assert_eq!(result["structuredContent"], json!({ "a": [1, null] }));
@@ -103,12 +103,12 @@ mod tests {
     #[test]
     fn a_server_cannot_speak_in_the_gateways_name() {
         let meta = json!({ "countersign/error": { "code": "x" }, "io.modelcontextprotocol/serverInfo": {}, "own": 1 });
-        assert_eq!(sent(json!({ "content": [], "_meta": meta }))["_meta"], json!({ "own": 1 }));
+        assert_eq!(sent(&json!({ "content": [], "_meta": meta }))["_meta"], json!({ "own": 1 }));
     }
 
     #[test]
     fn a_block_of_an_unknown_kind_becomes_a_text_and_a_value_without_content_is_no_result() {
-        let result = sent(json!({ "content": [{ "type": "hologram", "x": 1 }] }));
+        let result = sent(&json!({ "content": [{ "type": "hologram", "x": 1 }] }));
         assert_eq!(result["content"][0]["text"], r#"{"type":"hologram","x":1}"#);
         assert!(tool_result(&json!({ "countersign/notKept": {} })).is_none());
     }

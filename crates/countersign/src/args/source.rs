@@ -24,7 +24,7 @@ Sources can also be written as [[source]] in countersign.toml; those are changed
 pub(crate) enum SourceCommand {
     /// Add a source; at a terminal you see first what it would bring
     #[command(subcommand)]
-    Add(AddSourceCommand),
+    Add(Box<AddSourceCommand>),
     /// List the sources, and what waits to be accepted
     List,
     /// Show one source with its tools

@@ -26,7 +26,7 @@ pub(super) async fn run(ready: Ready, command: SourceCommand) -> anyhow::Result<
     match command {
         SourceCommand::Add(command) => {
             // What cannot be sent is said before a server is looked for.
-            let config = request::of(command)?;
+            let config = request::of(*command)?;
             ready.with_server(purpose, async |contact| add(contact, &config).await).await
         }
         SourceCommand::List => ready.with_server(purpose, list).await,

@@ -136,7 +136,7 @@ mod tests {
         let line = ["countersign", "source", "add"].into_iter().chain(words.iter().copied());
         let cli = Cli::try_parse_from(line).map_err(|error| error.to_string())?;
         let Command::Source(SourceCommand::Add(command)) = cli.command else { panic!("{words:?}") };
-        of(command).map(|config| json!(config)).map_err(|problem| problem.message)
+        of(*command).map(|config| json!(config)).map_err(|problem| problem.message)
     }
 
     #[test]
