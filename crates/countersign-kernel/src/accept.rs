@@ -160,7 +160,7 @@ impl Kernel {
         principal: &Principal,
         session: &SessionId,
     ) -> Result<Admitted, CallError> {
-        let catalog = self.catalog.snapshot();
+        let catalog = self.catalog.for_call(path).await;
         let tool = catalog.get(path).ok_or_else(|| not_a_tool(&catalog, path))?;
         if principal.kind == PrincipalKind::Service && !tool.tool().definition().service_account_allowed {
             return Err(CallError::NotAllowed(format!(
@@ -268,6 +268,9 @@ impl Kernel {
 
 fn not_a_tool(catalog: &Catalog, path: &str) -> CallError {
     let cut = path.chars().take(countersign_sdk::MAX_PATH_BYTES).collect();
+    if let Some(source) = catalog.awaited(path) {
+        return CallError::SourceNotLoaded(source.to_owned());
+    }
     let inside = catalog.inside(path);
     if inside.is_empty() {
         return CallError::ToolNotFound { path: cut, near: catalog.near(path) };

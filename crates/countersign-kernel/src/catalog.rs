@@ -4,14 +4,20 @@
 //! (`catalog_change.rs`); whoever holds a snapshot keeps it.
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
+use std::time::Duration;
 
 use countersign_core::digest::Fingerprint;
 use countersign_core::execution::Call;
 use countersign_sdk::{AuthProvider, Effects, Plugin, PluginError, SchemaError, Tool, ToolPath};
 use serde_json::Value;
+use tokio::sync::watch;
+use tokio::time::Instant;
 
 use crate::search::SearchText;
+
+/// How long after the start calls wait for a source that is being loaded.
+const LONGEST_WAIT_FOR_SOURCES: Duration = Duration::from_secs(15);
 
 /// All tools, as they are at one moment.
 #[derive(Default, Clone)]
@@ -31,6 +37,8 @@ pub(crate) enum SourceKind {
     Replaceable,
     /// A source that was removed.
     Removed,
+    /// A source that was named at the start and is not loaded yet.
+    Awaited,
 }
 
 /// A registered tool: checked, fingerprinted, and knowing where it came from.
@@ -139,9 +147,26 @@ impl Catalog {
         match (self.at(&call.path), &call.source) {
             (Some(tool), _) if tool.fingerprint == call.fingerprint => Offered::Same(Arc::clone(tool)),
             (Some(_), _) => Offered::Changed,
-            (None, Some(source)) if self.sources.contains_key(source) => Offered::Removed,
-            (None, _) => Offered::NotLoaded,
+            (None, Some(source)) => match self.source(source) {
+                None | Some(SourceKind::Awaited) => Offered::NotLoaded,
+                Some(SourceKind::Plugin | SourceKind::Replaceable | SourceKind::Removed) => Offered::Removed,
+            },
+            (None, None) => Offered::NotLoaded,
         }
+    }
+
+    /// This catalog, with the names of sources that are to be loaded.
+    pub(crate) fn awaiting(mut self, sources: impl IntoIterator<Item = String>) -> Self {
+        for source in sources {
+            self.sources.entry(source).or_insert(SourceKind::Awaited);
+        }
+        self
+    }
+
+    /// The source that a path belongs to, where it is not loaded yet.
+    pub(crate) fn awaited<'a>(&self, path: &'a str) -> Option<&'a str> {
+        let source = path.split('.').next()?;
+        (self.source(source) == Some(SourceKind::Awaited)).then_some(source)
     }
 
     /// This catalog with other tools for one source.
@@ -232,23 +257,43 @@ impl CatalogTool {
 
 /// The catalog of this moment.
 pub(crate) struct CurrentCatalog {
-    snapshot: RwLock<Arc<Catalog>>,
+    snapshot: watch::Sender<Arc<Catalog>>,
+    /// When calls no longer wait for sources that are being loaded.
+    waits_until: Instant,
     /// Held by whoever changes it: one source after the other.
     pub(crate) changing: tokio::sync::Mutex<()>,
 }
 
 impl CurrentCatalog {
     pub(crate) fn new(catalog: Catalog) -> Self {
-        Self { snapshot: RwLock::new(Arc::new(catalog)), changing: tokio::sync::Mutex::default() }
+        Self {
+            snapshot: watch::Sender::new(Arc::new(catalog)),
+            waits_until: Instant::now() + LONGEST_WAIT_FOR_SOURCES,
+            changing: tokio::sync::Mutex::default(),
+        }
     }
 
     /// The catalog as it is now.
     pub(crate) fn snapshot(&self) -> Arc<Catalog> {
-        Arc::clone(&self.snapshot.read().unwrap_or_else(PoisonError::into_inner))
+        Arc::clone(&self.snapshot.borrow())
     }
 
     pub(crate) fn swap(&self, catalog: Catalog) {
-        *self.snapshot.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(catalog);
+        self.snapshot.send_replace(Arc::new(catalog));
+    }
+
+    /// The catalog for a call of a path. Soon after the start it waits where the path's source is being loaded.
+    pub(crate) async fn for_call(&self, path: &str) -> Arc<Catalog> {
+        let now = self.snapshot();
+        if now.awaited(path).is_none() {
+            return now;
+        }
+        let mut changes = self.snapshot.subscribe();
+        let loaded = changes.wait_for(|catalog| catalog.awaited(path).is_none());
+        match tokio::time::timeout_at(self.waits_until, loaded).await {
+            Ok(Ok(catalog)) => Arc::clone(&catalog),
+            Ok(Err(_)) | Err(_) => now,
+        }
     }
 
     /// The tool at a path, as it is now.

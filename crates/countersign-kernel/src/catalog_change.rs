@@ -182,7 +182,9 @@ impl Catalog {
     fn removing(&self, source: &str) -> Result<Self, SourceError> {
         match self.source(source) {
             Some(SourceKind::Plugin) => Err(SourceError::IsPlugin(source.to_owned())),
-            Some(SourceKind::Replaceable) => Ok(self.with_source(source, SourceKind::Removed, Vec::new())),
+            Some(SourceKind::Replaceable | SourceKind::Awaited) => {
+                Ok(self.with_source(source, SourceKind::Removed, Vec::new()))
+            }
             Some(SourceKind::Removed) | None => Err(SourceError::NotFound(source.to_owned())),
         }
     }

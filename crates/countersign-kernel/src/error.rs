@@ -69,6 +69,11 @@ pub enum CallError {
         /// What is in it: tools, and namespaces with `.*`.
         inside: Vec<String>,
     },
+    /// The tool's source is configured and not loaded yet; its name.
+    #[error(
+        "the source \"{0}\" is not loaded yet; try again, and see `countersign source show {0}` if it stays so"
+    )]
+    SourceNotLoaded(String),
     /// The script cannot be run.
     #[error("{0}")]
     Script(ScriptFault),
@@ -113,6 +118,7 @@ impl CallError {
     pub fn code(&self) -> &'static str {
         match self {
             Self::ToolNotFound { .. } | Self::Namespace { .. } => "tool_not_found",
+            Self::SourceNotLoaded(_) => "source_not_loaded",
             Self::Script(fault) => fault.code(),
             Self::NoScripts => "scripts_not_available",
             Self::InvalidInput { .. } => "invalid_input",
@@ -150,7 +156,9 @@ pub enum DecideError {
     #[error("{0}; the question was withdrawn and nothing ran")]
     Void(String),
     /// The tool is not registered in this process; nothing was changed.
-    #[error("the tool {0} is not registered here; start with its plugin, then decide")]
+    #[error(
+        "the tool {0} is not loaded, so the question still waits; decide again once its source or plugin is loaded"
+    )]
     ToolMissing(ToolPath),
     /// This principal may not decide.
     #[error("this credential may not decide; ask a person with the role approver or admin")]

@@ -58,6 +58,7 @@ pub struct GatewayBuilder {
     hooks: Hooks,
     plugins: Vec<Plugin>,
     sources: Vec<(String, Vec<Tool>)>,
+    awaited: Vec<String>,
     on_pause: Vec<OnPause>,
 }
 
@@ -101,6 +102,14 @@ impl GatewayBuilder {
     #[must_use]
     pub fn source(mut self, name: impl Into<String>, tools: Vec<Tool>) -> Self {
         self.sources.push((name.into(), tools));
+        self
+    }
+
+    /// Names sources that [`Gateway::replace_source`] loads once the gateway runs. Soon after the start a call of one of
+    /// their tools waits for them, so that a script that goes on after a restart is not told that there is no such tool.
+    #[must_use]
+    pub fn awaits(mut self, sources: impl IntoIterator<Item = String>) -> Self {
+        self.awaited.extend(sources);
         self
     }
 
@@ -215,7 +224,7 @@ impl GatewayBuilder {
             credentials: self.credentials,
             places: Places::new(self.scripts.as_ref().map_or(0, |host| host.places())),
             scripts: self.scripts,
-            catalog: CurrentCatalog::new(catalog),
+            catalog: CurrentCatalog::new(catalog.awaiting(self.awaited)),
             policy: self.policy,
             policy_version,
             hooks: self.hooks,
@@ -268,6 +277,7 @@ impl Gateway {
             hooks: Hooks::default(),
             plugins: Vec::new(),
             sources: Vec::new(),
+            awaited: Vec::new(),
             on_pause: Vec::new(),
         }
     }

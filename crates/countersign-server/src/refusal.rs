@@ -13,6 +13,9 @@ use serde_json::{Map, Value, json};
 
 use crate::wire;
 
+/// When to call again a tool whose source is being loaded, in seconds.
+const SOURCE_RETRY_AFTER_S: u64 = 5;
+
 /// A request that was not granted.
 #[derive(Debug, Clone)]
 pub(crate) struct Refusal {
@@ -155,6 +158,7 @@ impl From<CallError> for Refusal {
             CallError::Gateway(error) => error.into(),
             CallError::ToolNotFound { near, .. } => Self::new(404, code, detail).with("near", json!(near)),
             CallError::Namespace { inside, .. } => Self::new(404, code, detail).with("inside", json!(inside)),
+            CallError::SourceNotLoaded(_) => Self::new(503, code, detail).retry_after(SOURCE_RETRY_AFTER_S),
             CallError::InvalidInput { violations: found } => {
                 Self::new(422, code, detail).with("violations", violations(&found))
             }

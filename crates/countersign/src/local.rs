@@ -44,6 +44,10 @@ impl Setup {
         if mode == Mode::Private {
             self.refuse_stranded(folder).await?;
         }
+        let sources = match mode {
+            Mode::Public | Mode::Private => self.sources(folder).await?,
+            Mode::Look => Vec::new(),
+        };
         let host = Arc::new(script_host(warm, self.config.isolation)?);
         if mode == Mode::Public {
             tokio::spawn(report_isolation(Arc::clone(&host), self.config.isolation));
@@ -51,7 +55,8 @@ impl Setup {
         let mut builder = Gateway::on(Arc::clone(&folder.store) as Arc<dyn countersign_kernel::ports::Store>)
             .policy(self.config.policy.clone())
             .settings(self.config.settings())
-            .scripts(host as Arc<dyn ScriptHost>);
+            .scripts(host as Arc<dyn ScriptHost>)
+            .awaits(sources);
         for plugin in self.plugins {
             builder = builder.plugin(plugin);
         }
@@ -61,11 +66,17 @@ impl Setup {
         }
     }
 
+    /// The names of the sources that the file configures and that people added.
+    async fn sources(&self, folder: &DataFolder) -> anyhow::Result<Vec<String>> {
+        let mut sources: Vec<String> = self.config.sources.iter().map(|source| source.name.clone()).collect();
+        sources.extend(folder.store.sources().await?.into_iter().map(|source| source.name));
+        Ok(sources)
+    }
+
     async fn refuse_stranded(&self, folder: &DataFolder) -> anyhow::Result<()> {
         let mut stranded = folder.stranded(&self.paths()).await?;
         // Tools of sources come later; what needs them waits for them.
-        let mut sources: Vec<String> = self.config.sources.iter().map(|source| source.name.clone()).collect();
-        sources.extend(folder.store.sources().await?.into_iter().map(|source| source.name));
+        let sources = self.sources(folder).await?;
         stranded.retain(|row| {
             let tool = row.tool.as_ref().map(ToString::to_string).unwrap_or_default();
             !sources.iter().any(|source| tool.split('.').next() == Some(source.as_str()))

@@ -27,6 +27,9 @@ use crate::source_secrets::ServerSecrets;
 const NOTICE: &str = "server.json";
 /// How long a command that serves itself waits for sources.
 const SOURCES_WAIT: Duration = Duration::from_secs(60);
+/// How long a server that everybody can ask waits for sources before it answers. Decisions that come right after a restart
+/// then find their tools; a source that takes longer must not keep people out.
+const SOURCES_WAIT_OF_A_SERVER: Duration = Duration::from_secs(5);
 /// Where the times of commits and of waiting people are worth telling apart, in seconds.
 const COMMIT_BUCKETS: &[f64] = &[0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.5, 1.0];
 const WAITING_BUCKETS: &[f64] = &[1.0, 5.0, 15.0, 60.0, 300.0, 900.0, 3600.0, 14_400.0, 86_400.0];
@@ -225,17 +228,18 @@ fn options(config: &Config, url: &str) -> anyhow::Result<Options> {
     Ok(options)
 }
 
-/// The sources that this server manages: those of the configuration file, and those that admins added. A command that serves
-/// itself waits for them, because it may be about to call one of their tools.
+/// The sources that this server manages: those of the configuration file, and those that admins added. They are waited for,
+/// because a call of one of their tools, or a decision about one, may be the first thing that comes.
 async fn sources(config: &Config, gateway: &Gateway, mode: Mode) -> anyhow::Result<Arc<dyn Sources>> {
-    let reading = match mode {
-        Mode::Public | Mode::Private => Reading::FromTheStart,
-        Mode::Look => Reading::WhenAsked,
+    let (reading, longest_wait) = match mode {
+        Mode::Public => (Reading::FromTheStart, SOURCES_WAIT_OF_A_SERVER),
+        Mode::Private => (Reading::FromTheStart, SOURCES_WAIT),
+        Mode::Look => (Reading::WhenAsked, Duration::ZERO),
     };
     let (gateway, configured) = (gateway.clone(), config.sources.clone());
     let registry = SourceRegistry::start(gateway, configured, Arc::new(ServerSecrets), reading).await?;
-    if mode == Mode::Private && tokio::time::timeout(SOURCES_WAIT, registry.read_all()).await.is_err() {
-        tracing::warn!("some sources are still being read");
+    if mode != Mode::Look && tokio::time::timeout(longest_wait, registry.read_all()).await.is_err() {
+        tracing::warn!("some sources are still being read; their tools cannot be called yet");
     }
     Ok(Arc::new(registry))
 }

@@ -103,3 +103,45 @@ fn nothing_waits_for_a_source_longer_than_people_gave_it() {
     });
     assert_eq!(world.ledger.effects(), []);
 }
+
+fn awaiting_files(builder: GatewayBuilder) -> GatewayBuilder {
+    builder.awaits(["files".to_owned()])
+}
+
+#[test]
+fn a_call_soon_after_the_start_waits_until_its_source_is_loaded() {
+    let world = World::new(1);
+    world.life_with(awaiting_files, async |gateway| {
+        let loading = async {
+            tokio::time::sleep(Duration::from_secs(14)).await;
+            gateway.replace_source("files", vec![deletes(&world, "Deletes.")]).await.unwrap();
+        };
+        let (waiting, ()) = tokio::join!(gateway.asks(DELETE, file()), loading);
+        gateway.ann_says(&waiting, yes()).await.unwrap();
+        assert!(gateway.end_of(&waiting).await.success());
+    });
+    assert_eq!(world.ledger.effects().len(), 1);
+}
+
+#[test]
+fn a_source_that_does_not_come_is_told_and_no_longer_waited_for() {
+    World::new(1).life_with(awaiting_files, async |gateway| {
+        let begun = tokio::time::Instant::now();
+        for _ in 0..3 {
+            let refused = gateway.ask(DELETE, file()).await.unwrap_err();
+            assert_eq!(refused.code(), "source_not_loaded", "{refused}");
+        }
+        let waited = begun.elapsed();
+        assert!(waited >= Duration::from_secs(14) && waited < Duration::from_secs(17), "once: {waited:?}");
+    });
+}
+
+#[test]
+fn nobody_waits_for_a_source_that_was_removed() {
+    World::new(1).life_with(awaiting_files, async |gateway| {
+        let begun = tokio::time::Instant::now();
+        let (refused, _) = tokio::join!(gateway.ask(DELETE, file()), gateway.remove_source("files"));
+        assert_eq!(refused.unwrap_err().code(), "tool_not_found");
+        assert!(begun.elapsed() < Duration::from_secs(1));
+    });
+}

@@ -80,39 +80,32 @@ fn answer(mut stream: TcpStream, asked: &Mutex<Vec<String>>) {
     );
 }
 
-fn said(home: &Home, words: &[&str]) -> Value {
-    let output = home.run(words);
-    let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    assert!(output.status.success(), "{words:?}: {text}{}", String::from_utf8_lossy(&output.stderr));
-    serde_json::from_str(&text).unwrap()
-}
-
 #[test]
 fn a_source_is_added_accepted_and_called_and_an_approved_call_is_sent_once_across_a_kill() {
     let (service, mut home) = (Service::start(), Home::served());
     let document = home.data().join("shop.json");
     std::fs::write(&document, service.document().to_string()).unwrap();
     let document = document.display().to_string();
-    let added = said(&home, &["source", "add", "openapi", "shop", &document, "--allow-private", "--json"]);
+    let added = home.said(&["source", "add", "openapi", "shop", &document, "--allow-private", "--json"]);
     assert_eq!((&added["new"], &added["callable"]), (&json!(2), &json!(0)), "{added:#}");
     let early = home.run(&["call", "shop.orders.list", "{}"]);
     assert!(!early.status.success(), "nothing is callable before it is accepted");
     let digest = added["digest"].as_str().unwrap();
-    said(&home, &["source", "accept", "shop", "--yes", "--digest", digest, "--json"]);
-    let read = said(&home, &["call", "shop.orders.list", "{}", "--json"]);
+    home.said(&["source", "accept", "shop", "--yes", "--digest", digest, "--json"]);
+    let read = home.said(&["call", "shop.orders.list", "{}", "--json"]);
     assert_eq!((&read["status"], &read["value"]), (&json!("succeeded"), &json!({ "ok": true })));
 
     let order = r#"{"body":{"what":"a bicycle"}}"#;
-    let waiting = said(&home, &["call", "shop.orders.create", order, "--json"]);
+    let waiting = home.said(&["call", "shop.orders.create", order, "--json"]);
     assert_eq!(waiting["status"], "paused", "{waiting:#}");
     home.kill();
     home.start();
     let paused = |field: &str| waiting["paused"][field].as_str().unwrap().to_owned();
     let (id, digest) = (paused("elicitationId"), paused("digest"));
-    let end = said(&home, &["approve", &id, "--yes", "--digest", &digest, "--json"]);
+    let end = home.said(&["approve", &id, "--yes", "--digest", &digest, "--json"]);
     assert_eq!(end["status"], "succeeded", "{end:#}");
     assert_eq!(service.asked(), ["GET /orders", r#"POST /orders {"what":"a bicycle"}"#]);
 
-    said(&home, &["source", "remove", "shop", "--json"]);
-    assert_eq!(said(&home, &["source", "list", "--json"])["items"], json!([]));
+    home.said(&["source", "remove", "shop", "--json"]);
+    assert_eq!(home.said(&["source", "list", "--json"])["items"], json!([]));
 }

@@ -88,7 +88,10 @@ async fn at_trace_level_no_token_cookie_login_code_or_key_is_logged_by_server_or
     ] {
         logged.push_str(&errors_of(home.command(words), ""));
     }
-    logged.push_str(&errors_of(home.command(&["mcp"]), &format!("{INITIALIZE}\n{INITIALIZED}\n{CALL}\n")));
+    logged.push_str(&errors_of(
+        home.command(&["--data-dir", home.data().to_str().unwrap(), "mcp"]),
+        &format!("{INITIALIZE}\n{INITIALIZED}\n{CALL}\n"),
+    ));
     assert!(home.terminate().success());
     logged.push_str(&std::fs::read_to_string(&file).unwrap());
     assert!(logged.contains("DEBUG") && logged.contains("/api/executions"), "the log was on: {logged}");
