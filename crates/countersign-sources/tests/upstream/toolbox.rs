@@ -7,11 +7,12 @@ use std::sync::OnceLock;
 
 use countersign_sources::mcp::{CommandConfig, Endpoint, UpstreamConfig};
 
-const FILES: [(&str, &str); 4] = [
+const FILES: [(&str, &str); 5] = [
     ("package.json", include_str!("node/package.json")),
     ("package-lock.json", include_str!("node/package-lock.json")),
     ("asks.mjs", include_str!("node/asks.mjs")),
     ("hostile.mjs", include_str!("node/hostile.mjs")),
+    ("orders.mjs", include_str!("node/orders.mjs")),
 ];
 const TIME_SERVER: &str = "mcp-server-time==2026.10.19";
 
