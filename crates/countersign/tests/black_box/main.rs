@@ -13,7 +13,6 @@ mod killed;
 mod other_user;
 mod removed;
 mod server;
-mod sources;
 mod stopped;
 mod trace_log;
 mod unix_commands;

@@ -11,6 +11,14 @@
 
 mod killed;
 mod ledger;
+#[path = "../../../countersign-sources/tests/documents/npm.rs"]
+#[expect(dead_code, reason = "the tests of documents use the rest")]
+mod npm;
+mod published;
 #[path = "../black_box/server.rs"]
 #[expect(dead_code, reason = "the black box tests use the rest")]
 mod server;
+mod service;
+#[path = "../../../countersign-sources/tests/upstream/toolbox.rs"]
+#[expect(dead_code, reason = "the tests of upstream servers use the rest")]
+mod toolbox;

@@ -9,13 +9,13 @@ use serde_json::{Value, json};
 use crate::server::Home;
 
 /// A service that takes orders, and what it was asked.
-struct Service {
-    url: String,
+pub(crate) struct Service {
+    pub(crate) url: String,
     asked: Arc<Mutex<Vec<String>>>,
 }
 
 impl Service {
-    fn start() -> Self {
+    pub(crate) fn start() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
         let asked: Arc<Mutex<Vec<String>>> = Arc::default();
@@ -29,7 +29,7 @@ impl Service {
         Self { url, asked }
     }
 
-    fn asked(&self) -> Vec<String> {
+    pub(crate) fn asked(&self) -> Vec<String> {
         self.asked.lock().unwrap().clone()
     }
 
