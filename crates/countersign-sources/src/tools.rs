@@ -12,6 +12,7 @@ use countersign_sdk::{
 };
 use serde_json::{Value, json};
 
+use crate::bounded::bounded;
 use crate::connect::Connection;
 use crate::failed_result;
 use crate::figures::Figures;
@@ -21,7 +22,7 @@ use crate::mcp::{Asker, Call, CallFailure, Difference, OutcomeKind, Question, Re
 use crate::mcp_output::{mcp_output, value_of};
 use crate::offer::OfferedTool;
 use crate::openapi;
-use crate::request::{HttpRequest, RequestError, UpstreamError};
+use crate::request::{HttpRequest, MAX_ERROR_BODY_BYTES, RequestError, UpstreamError};
 
 /// One accepted tool, on its way to the catalog.
 pub(crate) struct Accepted<'a> {
@@ -199,9 +200,13 @@ fn refused(failure: CallFailure, intent: Intent) -> ToolError {
             let error = ToolError::with_code(failure.code(), failure.to_string());
             match failure {
                 // The server's own error, for whoever speaks its protocol.
-                CallFailure::Refused { code, message } => {
-                    let message = crate::bounded::bounded(&message, crate::request::MAX_ERROR_BODY_BYTES);
-                    error.with_details(json!({ "code": code, "message": message }))
+                CallFailure::Refused { code, message, data } => {
+                    let message = bounded(&message, MAX_ERROR_BODY_BYTES);
+                    let mut details = json!({ "code": code, "message": message });
+                    if let Some(data) = data.filter(|data| data.to_string().len() <= MAX_ERROR_BODY_BYTES) {
+                        details["data"] = data;
+                    }
+                    error.with_details(details)
                 }
                 _ => error,
             }

@@ -220,6 +220,7 @@ impl Incoming<'_> {
         let said = error.details.as_ref().map(|details| details.to_value()).unwrap_or_default();
         match (said.get("code").and_then(Value::as_i64), said.get("message").and_then(Value::as_str)) {
             (Some(code), Some(message)) if error.code == "upstream_refused" => {
+                let data = with_the_servers(data, said.get("data"));
                 Err(ErrorData::new(servers_code(code), message.to_owned(), Some(data)))
             }
             _ => Err(ErrorData::new(CALL_FAILED, format!("{path}: {}", error.message), Some(data))),
@@ -234,6 +235,22 @@ fn servers_code(code: i64) -> ErrorCode {
         Ok(known) if code < 0 && !PROTOCOLS_OWN.contains(&code) => ErrorCode(known),
         _ => CALL_FAILED,
     }
+}
+
+/// What the gateway says beside an error, and what the server said there.
+fn with_the_servers(mut ours: Value, theirs: Option<&Value>) -> Value {
+    match theirs {
+        None | Some(Value::Null) => {}
+        Some(Value::Object(theirs)) => {
+            for (key, value) in theirs {
+                if ours.get(key).is_none() {
+                    ours[key] = value.clone();
+                }
+            }
+        }
+        Some(other) => ours["data"] = other.clone(),
+    }
+    ours
 }
 
 fn having(lists: Vec<(String, Vec<Value>)>, is_it: impl Fn(&Value) -> bool) -> Vec<String> {
@@ -291,6 +308,17 @@ mod tests {
         assert_eq!(waiting.find(&request(MAX_WAITING)), Some(execution), "the newest is there");
         waiting.forget(&request(MAX_WAITING));
         assert_eq!(waiting.find(&request(MAX_WAITING)), None);
+    }
+
+    #[test]
+    fn a_server_says_more_beside_its_error_and_nothing_in_our_name() {
+        let with = |theirs: Value| with_the_servers(json!({ "code": "upstream_refused" }), Some(&theirs));
+        assert_eq!(
+            with(json!({ "uri": "file:///a", "code": "approval_pending" })),
+            json!({ "code": "upstream_refused", "uri": "file:///a" })
+        );
+        assert_eq!(with(json!("x")), json!({ "code": "upstream_refused", "data": "x" }));
+        assert_eq!(with(json!(null)), json!({ "code": "upstream_refused" }));
     }
 
     #[test]

@@ -148,6 +148,8 @@ pub enum CallFailure {
         code: i64,
         #[expect(missing_docs, reason = "the name says it")]
         message: String,
+        /// What the server said beside the message.
+        data: Option<Value>,
     },
     /// A read was cancelled.
     #[error("the call was cancelled")]
@@ -174,7 +176,10 @@ impl CallFailure {
         match self {
             Self::NotSent(text) => Self::NotSent(secrets.redact(&text)),
             Self::Lost(text) => Self::Lost(secrets.redact(&text)),
-            Self::Refused { code, message } => Self::Refused { code, message: secrets.redact(&message) },
+            Self::Refused { code, message, data } => {
+                let data = data.map(|data| secrets.redact_value(data));
+                Self::Refused { code, message: secrets.redact(&message), data }
+            }
             Self::Cancelled => Self::Cancelled,
         }
     }

@@ -1,10 +1,10 @@
-//! The calls in flight on one connection: whose question it is, whose progress, and how long a call has been silent.
+//! The calls in flight on one connection: whose question it is, who is told of progress, and how long a call has been silent.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use rmcp::model::{ProgressToken, RequestId};
+use rmcp::model::RequestId;
 use tokio::time::Instant;
 
 use crate::mcp::call::{Asker, ProgressUpdate, Question, Reply};
@@ -17,7 +17,6 @@ pub(super) struct CallInFlight {
     pub(super) asker: Arc<dyn Asker>,
     pub(super) progress: Arc<dyn Fn(ProgressUpdate) + Send + Sync>,
     pub(super) activity: Activity,
-    pub(super) token: Mutex<Option<ProgressToken>>,
 }
 
 /// When something was last heard of a call. Time in which a person is asked does not count.
@@ -45,10 +44,6 @@ impl CallInFlight {
     pub(super) fn tell(&self, update: ProgressUpdate) {
         self.activity.heard();
         (self.progress)(update);
-    }
-
-    pub(super) fn has_token(&self, token: &ProgressToken) -> bool {
-        self.token.lock().unwrap_or_else(PoisonError::into_inner).as_ref() == Some(token)
     }
 }
 

@@ -126,7 +126,6 @@ impl Connection {
             asker: Arc::new(crate::mcp::call::NobodyToAsk),
             progress: Arc::new(|_| ()),
             activity: Activity::new(within, within),
-            token: Mutex::default(),
         });
         let cancel = CancellationToken::new();
         self.exchange(Exchange { method, params, intent: Intent::Read, call, cancel: &cancel }).await
@@ -153,7 +152,8 @@ impl Connection {
     pub(super) async fn exchange(&self, exchange: Exchange<'_>) -> Result<Value, CallFailure> {
         let fate = Arc::new(Fate::default());
         let mut request = CustomRequest::new(exchange.method, Some(exchange.params));
-        request.extensions.insert(Sending { intent: exchange.intent, fate: Arc::clone(&fate) });
+        let call = Arc::downgrade(&exchange.call);
+        request.extensions.insert(Sending { intent: exchange.intent, fate: Arc::clone(&fate), call });
         let mut handle = self.send(request, &exchange.call).await?;
         let may_cancel = exchange.intent == Intent::Read;
         let answer = tokio::select! {
@@ -188,7 +188,6 @@ impl Connection {
         let request = ClientRequest::CustomRequest(request);
         let sent = self.peer.send_cancellable_request(request, PeerRequestOptions::no_options()).await;
         let handle = sent.map_err(|error| CallFailure::NotSent(error.to_string()))?;
-        *call.token.lock().unwrap_or_else(PoisonError::into_inner) = Some(handle.progress_token.clone());
         if may_ask {
             calls.insert(handle.id.clone(), Arc::clone(call));
         }
@@ -280,13 +279,14 @@ fn failure(error: ServiceError, fate: &Fate) -> CallFailure {
             CallFailure::Lost(error.message.into_owned())
         }
         ServiceError::McpError(error) => {
-            CallFailure::Refused { code: error.code.0.into(), message: error.message.into_owned() }
+            let (code, message) = (error.code.0.into(), error.message.into_owned());
+            CallFailure::Refused { code, message, data: error.data }
         }
         ServiceError::TransportSend(error) => match error.error.downcast_ref::<DeliveryError>() {
             Some(DeliveryError::NotSent(reason)) => CallFailure::NotSent(reason.clone()),
             Some(DeliveryError::Lost(reason)) => CallFailure::Lost(reason.clone()),
             Some(DeliveryError::Refused { status, message }) => {
-                CallFailure::Refused { code: (*status).into(), message: message.clone() }
+                CallFailure::Refused { code: (*status).into(), message: message.clone(), data: None }
             }
             None => gone(error.to_string(), fate),
         },

@@ -8,11 +8,11 @@ use rmcp::ClientHandler;
 use rmcp::model::{
     ClientCapabilities, ClientConfig, CreateMessageRequestParams, CreateMessageResult, ElicitRequestParams,
     ElicitResult, ElicitationAction, ElicitationCapability, ErrorData, FormElicitationCapability,
-    Implementation, ListRootsResult, ProgressNotificationParam, ProtocolVersion, RootsCapabilities,
+    Implementation, ListRootsResult, ProtocolVersion, RootsCapabilities,
 };
 use rmcp::service::{InboundStreamOrigin, NotificationContext, RequestContext, RoleClient};
 
-use crate::mcp::call::{ProgressUpdate, Question, Reply};
+use crate::mcp::call::{Question, Reply};
 use crate::mcp::calls::{CallInFlight, Calls};
 use crate::mcp::config::{Elicitation, Root, UpstreamConfig};
 use crate::mcp::events::{Events, UpstreamEvent};
@@ -99,19 +99,6 @@ impl ClientHandler for Handler {
 
     async fn list_roots(&self, _: RequestContext<RoleClient>) -> Result<ListRootsResult, ErrorData> {
         Ok(ListRootsResult::new(roots(&self.roots)))
-    }
-
-    async fn on_progress(&self, params: ProgressNotificationParam, _: NotificationContext<RoleClient>) {
-        let calls = self.calls.lock().await;
-        let call = calls.values().find(|call| call.has_token(&params.progress_token)).cloned();
-        drop(calls);
-        if let Some(call) = call {
-            call.tell(ProgressUpdate {
-                progress: params.progress,
-                total: params.total,
-                message: params.message,
-            });
-        }
     }
 
     async fn on_tool_list_changed(&self, _: NotificationContext<RoleClient>) {

@@ -6,21 +6,26 @@
 //!
 //! Promise (R12): whatever comes in loses this source's secrets here, before rmcp logs it or anybody else sees it: results,
 //! errors, questions, progress and log messages.
+//!
+//! Promise: a call is told of its progress in the order in which it came, and before its answer. rmcp hands every notification
+//! to a task of its own, so that the last step of a call would be lost to the answer right behind it.
 
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 
 use rmcp::RoleClient;
 use rmcp::model::{
-    ClientRequest, CustomResult, ErrorData, GetExtensions, JsonRpcMessage, RequestId, ServerJsonRpcMessage,
-    ServerResult,
+    ClientRequest, CustomResult, ErrorData, GetExtensions, GetMeta, JsonRpcMessage,
+    ProgressNotificationParam, ProgressToken, RequestId, ServerJsonRpcMessage, ServerResult,
 };
 use rmcp::service::{RxJsonRpcMessage, TxJsonRpcMessage};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 use crate::http::Intent;
+use crate::mcp::call::ProgressUpdate;
+use crate::mcp::calls::CallInFlight;
 use crate::secrets::Secrets;
 
 /// The code of errors that we make ourselves where a server left a request without an answer.
@@ -35,6 +40,8 @@ pub(super) struct Link {
     reason: OnceLock<String>,
     /// Requests whose results are handed through as JSON.
     raw: Mutex<HashSet<RequestId>>,
+    /// Calls by the token under which a server tells of their progress.
+    progress: Mutex<Vec<(ProgressToken, Weak<CallInFlight>)>>,
     secrets: Secrets,
 }
 
@@ -44,6 +51,8 @@ pub(super) struct Link {
 pub(super) struct Sending {
     pub(super) intent: Intent,
     pub(super) fate: Arc<Fate>,
+    /// The call that it belongs to, which is told of progress.
+    pub(super) call: Weak<CallInFlight>,
 }
 
 /// Whether a request can have reached the server.
@@ -114,6 +123,13 @@ impl Link {
     /// Looks at a message on its way out. Answers its id if it is a request.
     pub(super) fn note(&self, message: &TxJsonRpcMessage<RoleClient>) -> Option<RequestId> {
         let JsonRpcMessage::Request(request) = message else { return None };
+        if let (Some(sending), Some(token)) =
+            (Sending::of(message), request.request.get_meta().get_progress_token())
+        {
+            let mut progress = self.progress.lock().unwrap_or_else(PoisonError::into_inner);
+            progress.retain(|(_, call)| call.strong_count() > 0);
+            progress.push((token, sending.call));
+        }
         if matches!(request.request, ClientRequest::CustomRequest(_)) {
             let mut raw = self.raw();
             raw.insert(request.id.clone());
@@ -128,6 +144,7 @@ impl Link {
     /// then it becomes an error, because nothing else will answer it.
     pub(super) fn read(&self, value: Value) -> Option<RxJsonRpcMessage<RoleClient>> {
         let value = self.secrets.redact_value(value);
+        self.tell_progress(&value);
         let answers = value.get("method").is_none().then(|| id_of(&value)).flatten();
         if let Some(id) = &answers
             && let Some(id) = self.take_raw(id)
@@ -142,6 +159,26 @@ impl Link {
                 tracing::debug!(%error, "the server sent something that is no MCP message");
                 answers.map(|id| lost(id, format!("the server's answer is no MCP message: {error}")))
             }
+        }
+    }
+
+    fn tell_progress(&self, message: &Value) {
+        if message.get("method").and_then(Value::as_str) != Some("notifications/progress") {
+            return;
+        }
+        let params = message.get("params").cloned().unwrap_or_default();
+        let Ok(params) = serde_json::from_value::<ProgressNotificationParam>(params) else { return };
+        let is_its = |(token, _): &&(ProgressToken, _)| *token == params.progress_token;
+        let call = {
+            let progress = self.progress.lock().unwrap_or_else(PoisonError::into_inner);
+            progress.iter().find(is_its).and_then(|(_, call)| call.upgrade())
+        };
+        if let Some(call) = call {
+            call.tell(ProgressUpdate {
+                progress: params.progress,
+                total: params.total,
+                message: params.message,
+            });
         }
     }
 
@@ -173,8 +210,10 @@ fn id_of(value: &Value) -> Option<RequestId> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::mcp::calls::Activity;
     use rmcp::model::{ClientJsonRpcMessage, CustomRequest};
     use serde_json::json;
+    use std::time::Duration;
 
     fn asked(id: i64) -> Link {
         let link = Link::default();
@@ -191,6 +230,35 @@ mod tests {
             },
             other => panic!("no response: {other:?}"),
         }
+    }
+
+    #[test]
+    fn a_call_is_told_of_its_progress_in_order_and_before_anything_behind_it_is_read() {
+        let told = Arc::new(Mutex::new(Vec::new()));
+        let heard = Arc::clone(&told);
+        let call = Arc::new(CallInFlight {
+            asker: Arc::new(crate::mcp::call::NobodyToAsk),
+            progress: Arc::new(move |update| heard.lock().unwrap().push(update.progress)),
+            activity: Activity::new(Duration::MAX, Duration::MAX),
+        });
+        let mut request = CustomRequest::new("tools/call", None);
+        let sending = Sending { intent: Intent::Read, fate: Arc::default(), call: Arc::downgrade(&call) };
+        request.extensions.insert(sending);
+        request.get_meta_mut().set_progress_token(ProgressToken(RequestId::Number(7)));
+        let link = Link::default();
+        let request = ClientRequest::CustomRequest(request);
+        link.note(&ClientJsonRpcMessage::request(request, RequestId::Number(3)));
+        let step = |token: i64, step: f64| {
+            let params = json!({ "progressToken": token, "progress": step });
+            link.read(json!({ "jsonrpc": "2.0", "method": "notifications/progress", "params": params }));
+        };
+        for (token, done) in [(7, 1.0), (8, 5.0), (7, 2.0)] {
+            step(token, done);
+        }
+        assert_eq!(*told.lock().unwrap(), [1.0, 2.0], "another call's progress is not its own");
+        drop(call);
+        step(7, 3.0);
+        assert_eq!(told.lock().unwrap().len(), 2, "a call that is over hears nothing");
     }
 
     #[test]

@@ -59,7 +59,7 @@ impl Pages {
         self.bytes += serde_json::to_string(&page).map_or(0, |text| text.len());
         let Some(Value::Array(items)) = page.get_mut(self.key).map(Value::take) else {
             let message = format!("its list has no {:?}", self.key);
-            return Err(CallFailure::Refused { code: 0, message });
+            return Err(CallFailure::Refused { code: 0, message, data: None });
         };
         let room = self.limits.list_entries.saturating_sub(self.listed.items.len());
         let over = items.len() > room;

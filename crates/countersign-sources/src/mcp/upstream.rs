@@ -181,7 +181,7 @@ impl Upstream {
         let result = self.request(request.method(), requests::params(request, arguments)).await?;
         if result.get("resultType").and_then(Value::as_str) == Some("input_required") {
             let message = "it asks for input, which only calls of its tools can get".to_owned();
-            return Err(CallFailure::Refused { code: 0, message });
+            return Err(CallFailure::Refused { code: 0, message, data: None });
         }
         Ok(requests::value(result))
     }
@@ -270,7 +270,6 @@ impl Shared {
             asker: Arc::clone(&call.asker),
             progress: Arc::clone(&call.progress),
             activity: Activity::new(limits.call_silence, limits.call_total),
-            token: Mutex::default(),
         });
         let mut round = call.resume.clone();
         loop {
@@ -304,6 +303,7 @@ impl Shared {
                     return Err(CallFailure::Refused {
                         code: 0,
                         message: format!("the server asked more than {MAX_ROUNDS} times"),
+                        data: None,
                     });
                 }
                 CallAnswer::InputRequired { requests, request_state } => {
@@ -330,7 +330,7 @@ impl Shared {
                 Some("roots/list") => Ok(json!({ "roots": roots(&self.config.roots) })),
                 method => {
                     let message = format!("it asks for {}, which is not served", method.unwrap_or("nothing"));
-                    return Err(CallFailure::Refused { code: 0, message });
+                    return Err(CallFailure::Refused { code: 0, message, data: None });
                 }
             };
             answers.insert(key.clone(), answer.map_err(|error| CallFailure::NotSent(error.to_string()))?);

@@ -85,6 +85,14 @@ impl Client {
         client
     }
 
+    /// Over HTTP, told when lists change.
+    pub(crate) fn watching_over_http(era: Era, url: &str, token: &str) -> Self {
+        let mut client = Self::start(era);
+        let options = json!({ "url": format!("{url}/mcp"), "token": token, "watch": true });
+        client.connect(era, Elicitation::Absent, options);
+        client
+    }
+
     /// Over standard input and output, through `countersign mcp`.
     pub(crate) fn over_stdio(era: Era, elicitation: Elicitation, user: &UnixUser, words: &[&str]) -> Self {
         let mut client = Self::start(era);
@@ -94,6 +102,17 @@ impl Client {
         all.extend(words);
         let environment = json!({ "HOME": user.home() });
         client.connect(era, elicitation, json!({ "command": "setpriv", "args": all, "env": environment }));
+        client
+    }
+
+    /// Of another server than ours, which these words start.
+    pub(crate) fn of_another(era: Era, elicitation: Elicitation, words: &[String]) -> Self {
+        let mut client = Self::start(era);
+        let (program, arguments) = words.split_first().expect("a program");
+        let options =
+            json!({ "command": program, "args": arguments, "env": {}, "negotiate": era == Era::July2026 });
+        let answer = client.answer_to_connect(era, elicitation, options);
+        assert_eq!(answer["ok"], true, "{era:?} does not connect: {answer}");
         client
     }
 
@@ -118,16 +137,20 @@ impl Client {
         Self { child, input, output, unread: VecDeque::new(), next_id: 1 }
     }
 
-    fn connect(&mut self, era: Era, elicitation: Elicitation, mut options: Value) {
+    fn connect(&mut self, era: Era, elicitation: Elicitation, options: Value) {
+        let answer = self.answer_to_connect(era, elicitation, options);
+        assert_eq!(answer["ok"], true, "{era:?} does not connect: {answer}");
+        assert_eq!(answer["server"]["name"], "countersign", "{answer}");
+    }
+
+    fn answer_to_connect(&mut self, era: Era, elicitation: Elicitation, mut options: Value) -> Value {
         options["op"] = json!("connect");
         options["elicitation"] = json!(elicitation == Elicitation::Declared);
         if era == Era::June2025 {
             options["version"] = json!(era.version());
         }
         let id = self.send(options);
-        let answer = self.answer_to(id);
-        assert_eq!(answer["ok"], true, "{era:?} does not connect: {answer}");
-        assert_eq!(answer["server"]["name"], "countersign", "{answer}");
+        self.answer_to(id)
     }
 
     /// Every tool, by name.
@@ -149,6 +172,51 @@ impl Client {
     pub(crate) fn call(&mut self, name: &str, arguments: &Value) -> Value {
         let call = self.begin(name, arguments);
         self.result(call)
+    }
+
+    /// What a method of the client comes to: its `result`, or the `code` and `message` of its error.
+    pub(crate) fn ask(&mut self, method: &str, params: &Value) -> Value {
+        let id = self.send(json!({ "op": "ask", "method": method, "params": params }));
+        let mut answer = self.answer_to(id);
+        let answer = answer.as_object_mut().expect("an answer is an object");
+        answer.retain(|key, _| ["result", "code", "message", "data"].contains(&key.as_str()));
+        Value::Object(std::mem::take(answer))
+    }
+
+    /// What a call comes to, and what it tells of its progress meanwhile.
+    pub(crate) fn call_with_progress(&mut self, name: &str, arguments: &Value) -> (Value, Vec<Value>) {
+        let id = self.send(json!({ "op": "call", "name": name, "arguments": arguments, "progress": true }));
+        let mut answer = self.answer_to(id);
+        let (told, rest) =
+            self.unread.drain(..).partition(|line| line["event"] == "progress" && line["call"] == id);
+        self.unread = rest;
+        let told: VecDeque<Value> = told;
+        let steps = told.into_iter().map(|mut step| {
+            let step = step.as_object_mut().expect("a step is an object");
+            step.retain(|key, _| !["event", "call"].contains(&key.as_str()));
+            Value::Object(std::mem::take(step))
+        });
+        (answer["result"].take(), steps.collect())
+    }
+
+    /// Changes something until the server says that this list changed. A client listens a moment after it is connected, and
+    /// what happens before that is not told.
+    pub(crate) fn sees_changed(&mut self, list: &str, mut change: impl FnMut(&mut Self)) {
+        let is_it = |line: &Value| line["event"] == "changed" && line["list"] == list;
+        let begun = Instant::now();
+        while begun.elapsed() < LONGEST_ANSWER {
+            change(self);
+            let deadline = Instant::now() + Duration::from_secs(2);
+            loop {
+                if self.unread.iter().any(is_it) {
+                    return self.unread.retain(|line| !is_it(line));
+                }
+                let left = deadline.saturating_duration_since(Instant::now());
+                let Ok(line) = self.output.recv_timeout(left) else { break };
+                self.unread.push_back(line);
+            }
+        }
+        panic!("the client is never told that {list} changed; it has {:?}", self.unread);
     }
 
     /// Calls a tool and goes on.

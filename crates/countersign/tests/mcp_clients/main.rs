@@ -15,11 +15,14 @@
 )]
 
 mod approvals;
+mod as_if_direct;
 #[cfg(target_os = "linux")]
 mod bridge;
 mod client;
 mod conformance;
 mod crashes;
+mod differences;
+mod list_changes;
 mod node;
 mod schemas;
 mod server;

@@ -6,13 +6,15 @@ use std::process::{Command, Stdio};
 use std::sync::OnceLock;
 
 /// What the tests run, beside their sources.
-const SCRIPTS: [(&str, &str); 6] = [
+const SCRIPTS: [(&str, &str); 8] = [
     ("package.json", include_str!("node/package.json")),
     ("package-lock.json", include_str!("node/package-lock.json")),
     ("driver.mjs", include_str!("node/driver.mjs")),
     ("sdk1.mjs", include_str!("node/sdk1.mjs")),
     ("client2.mjs", include_str!("node/client2.mjs")),
     ("bearer.mjs", include_str!("node/bearer.mjs")),
+    ("noon.mjs", include_str!("node/noon.mjs")),
+    ("shows.mjs", include_str!("node/shows.mjs")),
 ];
 /// Says which lock file is installed; written last.
 const STAMP: &str = "installed.json";
@@ -48,6 +50,14 @@ impl Toolbox {
         let mut command = Command::new(&self.node);
         command.arg(self.folder.join(name)).current_dir(&self.folder);
         command
+    }
+
+    /// The words that start an MCP server over standard input and output: a script of ours, or one that npm installed.
+    pub(crate) fn server(&self, script: &str, words: &[&str]) -> Vec<String> {
+        let path = |name: &str| self.folder.join(name).display().to_string();
+        let node = self.node.display().to_string();
+        let start = [node, "--import".to_owned(), path("noon.mjs"), path(script)];
+        start.into_iter().chain(words.iter().map(|word| (*word).to_owned())).collect()
     }
 
     /// The conformance suite, about to run; its requests carry this token.

@@ -55,6 +55,11 @@ impl Server {
         Client::over_http(era, elicitation, &self.url, self.attended())
     }
 
+    /// The same, told when lists change.
+    pub(crate) fn watching_client(&self, era: Era) -> Client {
+        Client::watching_over_http(era, &self.url, self.attended())
+    }
+
     /// The token of an attended client. The suite's own server has one from its start.
     fn attended(&self) -> &str {
         self.attended.get_or_init(|| {
@@ -65,6 +70,29 @@ impl Server {
             let made = asked("POST", &format!("{}/api/tokens", self.url), &self.token("admin"), Some(&new));
             made["secret"].as_str().unwrap_or_else(|| panic!("{made}")).to_owned()
         })
+    }
+
+    /// `countersign source add mcp`, with these flags and the words that start the server; everything it offers is accepted.
+    pub(crate) fn add_mcp_source(&self, name: &str, flags: &[&str], words: &[String]) {
+        let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        let added = self.source(&[&["add", "mcp", name], flags, &["--json", "--"], &words].concat());
+        let digest = added["digest"].as_str().unwrap_or_else(|| panic!("{added}"));
+        let accepted = self.source(&["accept", name, "--yes", "--digest", digest, "--json"]);
+        assert_eq!(accepted["callable"], added["new"], "{accepted}");
+    }
+
+    /// `countersign source remove`.
+    pub(crate) fn remove_source(&self, name: &str) {
+        self.source(&["remove", name, "--json"]);
+    }
+
+    fn source(&self, words: &[&str]) -> Value {
+        let mut command = Command::new(&self.program);
+        command.arg("source").args(words).current_dir(self.home.path()).env_clear();
+        command.env("HOME", self.home.path()).env("COUNTERSIGN_DATA_DIR", self.home.path().join("data"));
+        let output = command.stdin(Stdio::null()).output().unwrap();
+        assert!(output.status.success(), "{words:?}: {}", String::from_utf8_lossy(&output.stderr));
+        serde_json::from_slice(&output.stdout).unwrap()
     }
 
     /// SIGKILL, and the same again on the same port.

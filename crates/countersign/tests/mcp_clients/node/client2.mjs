@@ -1,4 +1,5 @@
-// The 2.x client, pinned to 2026-07-28: no session, and questions come back as results.
+// The 2.x client, pinned to 2026-07-28: no session, and questions come back as results. With `negotiate` it takes an older
+// revision where a server has no other.
 
 import { Client, StreamableHTTPClientTransport } from "@modelcontextprotocol/client";
 import { StdioClientTransport } from "@modelcontextprotocol/client/stdio";
@@ -6,11 +7,15 @@ import { drive } from "./driver.mjs";
 
 drive({ make, callTool: (client, params, options) => client.callTool(params, options) });
 
-async function make(options, onAsked) {
+async function make(options, onAsked, onChanged) {
+  const watched = options.watch ? ["tools", "resources", "prompts"] : [];
+  const listChanged = Object.fromEntries(
+    watched.map((list) => [list, { autoRefresh: false, debounceMs: 0, onChanged: () => onChanged(list) }]),
+  );
   const capabilities = options.elicitation ? { elicitation: {} } : {};
   const client = new Client(
     { name: "client2", version: "2" },
-    { capabilities, versionNegotiation: { mode: { pin: "2026-07-28" } } },
+    { capabilities, listChanged, versionNegotiation: { mode: options.negotiate ? "auto" : { pin: "2026-07-28" } } },
   );
   if (options.elicitation) {
     client.setRequestHandler("elicitation/create", (request, context) =>

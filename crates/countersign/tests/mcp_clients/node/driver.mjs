@@ -3,13 +3,15 @@
 //
 //   in    {"op":"connect","url"|"command","args","env","token","elicitation","version"}   {"op":"list"}   {"op":"prompts"}
 //         {"op":"call","name","arguments","progress"}   {"op":"abort","call"}   {"op":"answer","key","reply"}   {"op":"close"}
+//         {"op":"ask","method","params"}: any other method of the client, such as readResource
 //   out   {"id","ok",…}   {"event":"asked","key","params"}   {"event":"withdrawn","key"}   {"event":"progress","call",…}
+//         {"event":"changed","list"}
 
 import { createInterface } from "node:readline";
 
 const say = (line) => process.stdout.write(`${JSON.stringify(line)}\n`);
 
-// `make(options, onAsked)` gives a connected client; `callTool(client, params, options)` calls through it.
+// `make(options, onAsked, onChanged)` gives a connected client; `callTool(client, params, options)` calls through it.
 export function drive({ make, callTool }) {
   let client;
   const calls = new Map();
@@ -29,9 +31,11 @@ export function drive({ make, callTool }) {
       say({ event: "asked", key, params });
     });
 
+  const onChanged = (list) => say({ event: "changed", list });
+
   const ops = {
     async connect(options) {
-      client = await make(options, onAsked);
+      client = await make(options, onAsked, onChanged);
       return { version: client.getNegotiatedProtocolVersion?.() ?? options.version, server: client.getServerVersion() };
     },
     async list() {
@@ -51,6 +55,9 @@ export function drive({ make, callTool }) {
       } finally {
         calls.delete(id);
       }
+    },
+    async ask({ method, params }) {
+      return { result: await client[method](params ?? undefined) };
     },
     async abort({ call }) {
       calls.get(call)?.abort("the test gave up");

@@ -12,9 +12,13 @@ drive({
   callTool: (client, params, options) => client.callTool(params, undefined, options),
 });
 
-async function make(options, onAsked) {
+async function make(options, onAsked, onChanged) {
+  const watched = options.watch ? ["tools", "resources", "prompts"] : [];
+  const listChanged = Object.fromEntries(
+    watched.map((list) => [list, { autoRefresh: false, debounceMs: 0, onChanged: () => onChanged(list) }]),
+  );
   const capabilities = options.elicitation ? { elicitation: {} } : {};
-  const client = new Client({ name: "sdk1", version: "1" }, { capabilities });
+  const client = new Client({ name: "sdk1", version: "1" }, { capabilities, listChanged });
   if (options.elicitation) {
     client.setRequestHandler(ElicitRequestSchema, (request, extra) => onAsked(request.params, extra.signal));
   }
