@@ -104,14 +104,6 @@ impl Home {
         self.command(words).output().unwrap()
     }
 
-    /// What a command says, as JSON. It succeeds.
-    pub(crate) fn said(&self, words: &[&str]) -> Value {
-        let output = self.run(words);
-        let text = String::from_utf8_lossy(&output.stdout).into_owned();
-        assert!(output.status.success(), "{words:?}: {text}{}", String::from_utf8_lossy(&output.stderr));
-        serde_json::from_str(&text).unwrap()
-    }
-
     /// Whoever holds one of the tokens that the first start wrote.
     pub(crate) fn client(&self, name: &str) -> Client {
         Client::new(&self.url, &read_token(&self.data(), name))

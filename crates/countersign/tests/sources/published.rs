@@ -13,6 +13,14 @@ use crate::service::Service;
 use crate::toolbox::node_folder;
 
 impl Home {
+    /// What a command says, as JSON. It succeeds.
+    pub(crate) fn said(&self, words: &[&str]) -> Value {
+        let output = self.run(words);
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert!(output.status.success(), "{words:?}: {text}{}", String::from_utf8_lossy(&output.stderr));
+        serde_json::from_str(&text).unwrap()
+    }
+
     /// Adds a source with these words and accepts everything it offers; how many tools that are.
     fn added(&self, words: &[&str]) -> u64 {
         let added = self.said(&[&["--json", "source", "add"], words].concat());
