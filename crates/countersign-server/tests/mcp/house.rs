@@ -54,6 +54,13 @@ impl House {
         Self::on(World::new(1).with_scripts(Arc::new(Recipe)), options).await
     }
 
+    /// A front under rules, written as in `countersign.toml`.
+    pub(crate) async fn under(rules: &str) -> Self {
+        let mut options = Options::sealed_with(KEY);
+        options.hold = Duration::from_millis(150);
+        Self::on(World::new(1).under(rules), options).await
+    }
+
     /// A front over a gateway that parks what waits for a person at once.
     pub(crate) async fn that_parks() -> Self {
         let world = World::new(1).set(|settings| settings.park_after = Duration::ZERO);

@@ -17,6 +17,7 @@ mod prompts;
 mod rounds;
 mod scripts;
 mod sessions;
+mod source_reads;
 mod sources;
 mod tasks;
 mod tools;

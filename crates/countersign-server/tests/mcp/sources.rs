@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::client::{Client, Era, Stream, code};
 use crate::house::House;
 
-const READS: Effects = Effects {
+pub(crate) const READS: Effects = Effects {
     destructive: false,
     idempotent: false,
     open_world: true,
@@ -17,14 +17,14 @@ const READS: Effects = Effects {
     resumable: Resumable::Unsaid,
 };
 
-fn reads(path: &str) -> Tool {
+pub(crate) fn reads(path: &str) -> Tool {
     let tool = Tool::foreign(path, json!({ "type": "object" }), None, READS).unwrap();
     tool.describe("Reads.").handler(async |ctx: Ctx, input: ForeignInput| {
         Ok(json!({ "path": ctx.path().as_str(), "input": *input }))
     })
 }
 
-async fn listed(client: &Client) -> Vec<String> {
+pub(crate) async fn listed(client: &Client) -> Vec<String> {
     let (mut names, mut cursor) = (Vec::new(), Value::Null);
     loop {
         let page = if cursor.is_null() { json!({}) } else { json!({ "cursor": cursor }) };
