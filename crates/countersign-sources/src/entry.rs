@@ -5,27 +5,27 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use countersign_core::digest::Digest;
 use countersign_kernel::ports::{
-    SourceConfig, SourceDetail, SourceHealth, SourceKind, SourceOrigin, SourceSummary, SourceTool,
-    SourcesError, ToolStanding, UnmappedOperation,
+    EffectSetting, SourceConfig, SourceDetail, SourceHealth, SourceKind, SourceOrigin, SourceSummary,
+    SourceTool, SourcesError, ToolSettings, ToolStanding, UnmappedOperation,
 };
-use countersign_sdk::{Tool, ToolPath};
+use countersign_sdk::{EffectClass, Tool, ToolPath};
 
 use crate::choice::ToolChoice;
 use crate::connect::Connection;
 use crate::figures::Figures;
 use crate::offer::{Offer, OfferedTool};
-use crate::pin::{Compared, compare};
+use crate::pin::{Compared, compare, standings};
 use crate::tools::Accepted;
 
-/// A source.
+/// A source under one configuration. Another one that only says something else of its tools shares its state and its turn.
 pub(crate) struct Entry {
     pub(crate) config: SourceConfig,
     pub(crate) origin: SourceOrigin,
     choice: ToolChoice,
     figures: Arc<Figures>,
     /// Held by whoever changes the source.
-    pub(crate) turn: tokio::sync::Mutex<()>,
-    state: Mutex<State>,
+    pub(crate) turn: Arc<tokio::sync::Mutex<()>>,
+    state: Arc<Mutex<State>>,
 }
 
 /// What is known of a source at the moment.
@@ -57,9 +57,44 @@ impl Entry {
             origin,
             choice,
             figures: Arc::default(),
-            turn: tokio::sync::Mutex::default(),
-            state: Mutex::new(state),
+            turn: Arc::default(),
+            state: Arc::new(Mutex::new(state)),
         })
+    }
+
+    /// The same source where something else is said of one tool's effect, and how that changes it. It stays connected.
+    pub(crate) fn with_effect(&self, what: &EffectSetting) -> Result<(Self, String), SourcesError> {
+        let compared = self.compared();
+        let found = compared.iter().find(|found| self.is_named(found, &what.path));
+        let named = found.and_then(|found| Some((&found.tool, self.path(&found.tool)?)));
+        let Some((tool, path)) = named else {
+            let reason = format!("{:?} is no tool of {}", what.path, self.config.name);
+            return Err(SourcesError::BadConfig(reason));
+        };
+        let mut config = self.config.clone();
+        say_effect(&mut config.tools, &tool.name, what.effect);
+        let choice = ToolChoice::of(&config.name, &config.tools)?;
+        let counts = choice.effects(&path, tool).class();
+        if what.effect.is_some_and(|wanted| wanted != counts) {
+            let reason = format!(
+                "a pattern in the settings of {} covers {path} and says that it {}; where several settings cover a tool, the \
+                 worst counts. Change the pattern",
+                config.name,
+                counts.as_str()
+            );
+            return Err(SourcesError::BadConfig(reason));
+        }
+        let before = self.choice.effects(&path, tool).class();
+        let told = format!("effect of {path}: {} before, {} now", before.as_str(), counts.as_str());
+        let next = Self {
+            config,
+            origin: self.origin,
+            choice,
+            figures: Arc::clone(&self.figures),
+            turn: Arc::clone(&self.turn),
+            state: Arc::clone(&self.state),
+        };
+        Ok((next, told))
     }
 
     pub(crate) fn state(&self) -> MutexGuard<'_, State> {
@@ -124,18 +159,19 @@ impl Entry {
         tools
     }
 
+    /// Stands for what is shown: what is offered, and what the settings make of it. An effect decides what needs approval.
     pub(crate) fn digest(&self) -> String {
-        let offer = serde_json::to_vec(&self.state().offer).unwrap_or_default();
-        Digest::of(&offer).to_string()
+        let shown = serde_json::to_vec(&(&self.state().offer, &self.config.tools)).unwrap_or_default();
+        Digest::of(&shown).to_string()
     }
 
     pub(crate) fn detail(&self) -> SourceDetail {
-        let compared = self.compared();
-        let summary = self.summary(&compared);
-        let tools = compared.into_iter().filter_map(|found| {
+        let summary = self.summary();
+        let tools = self.compared().into_iter().filter_map(|found| {
             let path = self.path(&found.tool)?;
             Some(SourceTool {
                 effect: self.choice.effects(&path, &found.tool).class(),
+                offered_effect: found.tool.effects.class(),
                 path: path.to_string(),
                 origin: found.tool.origin,
                 description: found.tool.description,
@@ -159,9 +195,11 @@ impl Entry {
         }
     }
 
-    pub(crate) fn summary(&self, compared: &[Compared]) -> SourceSummary {
-        let count = |standing| compared.iter().filter(|found| found.standing == standing).count();
+    pub(crate) fn summary(&self) -> SourceSummary {
         let state = self.state();
+        let mut found = standings(&state.accepted, &state.offer);
+        found.retain(|found| self.path(found.tool).is_some_and(|path| self.choice.takes(&path)));
+        let count = |standing| found.iter().filter(|found| found.standing == standing).count();
         SourceSummary {
             name: self.config.name.clone(),
             kind: kind(&self.config.kind),
@@ -184,6 +222,20 @@ impl Entry {
             && let Connection::Mcp(upstream) = &*connection
         {
             upstream.close().await;
+        }
+    }
+}
+
+/// Says what a tool does, by its exact name; what other patterns say of it stays.
+fn say_effect(tools: &mut ToolSettings, name: &str, effect: Option<EffectClass>) {
+    for (class, patterns) in [
+        (EffectClass::Reads, &mut tools.read_only),
+        (EffectClass::Writes, &mut tools.writes),
+        (EffectClass::Destroys, &mut tools.destructive),
+    ] {
+        patterns.retain(|pattern| pattern != name);
+        if effect == Some(class) {
+            patterns.push(name.to_owned());
         }
     }
 }

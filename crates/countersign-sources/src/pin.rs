@@ -21,27 +21,47 @@ pub(crate) struct Compared {
 
 /// Every tool of an offer and of what was accepted, by name.
 pub(crate) fn compare(accepted: &[OfferedTool], offer: &Offer) -> Vec<Compared> {
-    let mut known: BTreeMap<&str, &OfferedTool> =
-        accepted.iter().map(|tool| (tool.origin.as_str(), tool)).collect();
-    let mut compared: Vec<Compared> = Vec::with_capacity(offer.tools.len());
-    for tool in &offer.tools {
-        let (standing, changes) = match known.remove(tool.origin.as_str()) {
-            None => (ToolStanding::New, Vec::new()),
-            Some(before) => match changes(before, tool) {
-                none if none.is_empty() => (ToolStanding::Accepted, none),
-                some => (ToolStanding::Changed, some),
-            },
-        };
-        compared.push(Compared { tool: tool.clone(), standing, changes });
-    }
-    let missing = known.into_values().map(|tool| Compared {
-        tool: tool.clone(),
-        standing: ToolStanding::Missing,
-        changes: Vec::new(),
-    });
-    compared.extend(missing);
+    let whole = |found: Found<'_>| Compared {
+        tool: found.tool.clone(),
+        standing: found.standing,
+        changes: found.before.map(|before| changes(before, found.tool)).unwrap_or_default(),
+    };
+    let mut compared: Vec<Compared> = standings(accepted, offer).into_iter().map(whole).collect();
     compared.sort_by(|a, b| a.tool.name.cmp(&b.tool.name));
     compared
+}
+
+/// A tool with its standing, where it lies.
+pub(crate) struct Found<'a> {
+    pub(crate) tool: &'a OfferedTool,
+    pub(crate) standing: ToolStanding,
+    /// As it was accepted, where it changed since.
+    before: Option<&'a OfferedTool>,
+}
+
+/// The same without copies and without saying what changed: every page asks how many tools wait.
+pub(crate) fn standings<'a>(accepted: &'a [OfferedTool], offer: &'a Offer) -> Vec<Found<'a>> {
+    let mut known: BTreeMap<&str, &OfferedTool> =
+        accepted.iter().map(|tool| (tool.origin.as_str(), tool)).collect();
+    let mut all = Vec::with_capacity(offer.tools.len());
+    for tool in &offer.tools {
+        let (standing, before) = match known.remove(tool.origin.as_str()) {
+            None => (ToolStanding::New, None),
+            Some(before) if is_same(before, tool) => (ToolStanding::Accepted, None),
+            Some(before) => (ToolStanding::Changed, Some(before)),
+        };
+        all.push(Found { tool, standing, before });
+    }
+    let missing = |tool| Found { tool, standing: ToolStanding::Missing, before: None };
+    all.extend(known.into_values().map(missing));
+    all
+}
+
+/// Whether two definitions are the same. The name is ours and no part of them.
+fn is_same(before: &OfferedTool, now: &OfferedTool) -> bool {
+    let OfferedTool { name: _, title, description, input_schema, output_schema, effects, origin } = before;
+    (title, description, input_schema, output_schema, effects, origin)
+        == (&now.title, &now.description, &now.input_schema, &now.output_schema, &now.effects, &now.origin)
 }
 
 /// The parts of a definition that differ. The name is ours and no part of it.

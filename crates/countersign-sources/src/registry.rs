@@ -10,11 +10,11 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use countersign_kernel::ports::{
-    Acceptance, SourceConfig, SourceDetail, SourceHealth, SourceOrigin, SourceRow, SourceSummary,
-    SourceToolRow, SourceWrite, Sources, SourcesError, ToolStanding,
+    Acceptance, EffectSetting, SourceConfig, SourceDetail, SourceHealth, SourceOrigin, SourceRow,
+    SourceSummary, SourceToolRow, SourceWrite, Sources, SourcesError, ToolStanding,
 };
 use countersign_kernel::{Caller, Gateway, GatewayError, SourceError, SourceList};
-use tokio::sync::mpsc;
+use tokio::sync::{OwnedMutexGuard, mpsc};
 
 use crate::connect::{Connecting, Connection, SecretReader};
 use crate::entry::Entry;
@@ -87,7 +87,8 @@ impl SourceRegistry {
         }
         tokio::spawn(follow(Arc::downgrade(&registry.inner), heard));
         for entry in registry.entries().values() {
-            tokio::spawn(read_until_there(Arc::downgrade(&registry.inner), Arc::downgrade(entry)));
+            let (inner, turn) = (Arc::downgrade(&registry.inner), Arc::downgrade(&entry.turn));
+            tokio::spawn(read_until_there(inner, entry.config.name.clone(), turn));
         }
         Ok(registry)
     }
@@ -120,6 +121,18 @@ impl SourceRegistry {
 
     fn entry(&self, name: &str) -> Result<Arc<Entry>, SourcesError> {
         self.entries().get(name).cloned().ok_or_else(|| SourcesError::NotFound(name.to_owned()))
+    }
+
+    /// A source, for whoever changes it next.
+    async fn in_turn(&self, name: &str) -> Result<(Arc<Entry>, OwnedMutexGuard<()>), SourcesError> {
+        loop {
+            let entry = self.entry(name)?;
+            let turn = Arc::clone(&entry.turn).lock_owned().await;
+            // Whoever had the turn before may have put another configuration in its place.
+            if Arc::ptr_eq(&entry, &self.entry(name)?) {
+                return Ok((entry, turn));
+            }
+        }
     }
 
     async fn add_entry(
@@ -246,7 +259,7 @@ impl SourceRegistry {
 #[async_trait]
 impl Sources for SourceRegistry {
     async fn list(&self) -> Vec<SourceSummary> {
-        self.entries().values().map(|entry| entry.summary(&entry.compared())).collect()
+        self.entries().values().map(|entry| entry.summary()).collect()
     }
 
     async fn show(&self, name: &str) -> Result<SourceDetail, SourcesError> {
@@ -271,20 +284,24 @@ impl Sources for SourceRegistry {
     }
 
     async fn refresh(&self, name: &str) -> Result<SourceDetail, SourcesError> {
-        loop {
-            let entry = self.entry(name)?;
-            let _turn = entry.turn.lock().await;
-            // Whoever had the turn before may have put another configuration in its place.
-            if Arc::ptr_eq(&entry, &self.entry(name)?) {
-                let read = self.read(&entry).await;
-                return self.keep(&entry, read).await;
-            }
-        }
+        let (entry, _turn) = self.in_turn(name).await?;
+        let read = self.read(&entry).await;
+        self.keep(&entry, read).await
     }
 
     async fn accept(&self, by: &Caller, name: &str, what: Acceptance) -> Result<SourceDetail, SourcesError> {
         let (registry, by, name) = (self.clone(), by.clone(), name.to_owned());
         to_its_end(async move { registry.accept_now(&by, &name, what).await }).await
+    }
+
+    async fn set_effect(
+        &self,
+        by: &Caller,
+        name: &str,
+        what: EffectSetting,
+    ) -> Result<SourceDetail, SourcesError> {
+        let (registry, by, name) = (self.clone(), by.clone(), name.to_owned());
+        to_its_end(async move { registry.set_effect_now(&by, &name, &what).await }).await
     }
 
     async fn remove(&self, by: &Caller, name: &str) -> Result<(), SourcesError> {
@@ -318,6 +335,21 @@ impl SourceRegistry {
         };
         // A source that cannot be read is not added: whoever adds it is there to mend it.
         let read = self.read(&entry).await?;
+        self.record_config(by, &entry, None).await?;
+        self.entries().insert(entry.config.name.clone(), Arc::clone(&entry));
+        if let Some(before) = &before {
+            before.close().await;
+        }
+        self.keep(&entry, Ok(read)).await
+    }
+
+    /// Records a configuration, and what else the audit should say of it.
+    async fn record_config(
+        &self,
+        by: &Caller,
+        entry: &Entry,
+        told: Option<String>,
+    ) -> Result<(), SourcesError> {
         let row = SourceRow {
             name: entry.config.name.clone(),
             config: serde_json::to_value(&entry.config)
@@ -325,12 +357,32 @@ impl SourceRegistry {
             changed_at: self.inner.gateway.now(),
             changed_by: by.principal.id.clone(),
         };
-        self.inner.gateway.change_sources(Some(by), vec![SourceWrite::Put(row)]).await?;
-        self.entries().insert(entry.config.name.clone(), Arc::clone(&entry));
-        if let Some(before) = &before {
-            before.close().await;
+        let changes = vec![SourceWrite::Put(row)];
+        Ok(self.inner.gateway.change_sources_telling(Some(by), changes, told).await?)
+    }
+
+    async fn set_effect_now(
+        &self,
+        by: &Caller,
+        name: &str,
+        what: &EffectSetting,
+    ) -> Result<SourceDetail, SourcesError> {
+        self.looked_at(name).await?;
+        let (entry, _turn) = self.in_turn(name).await?;
+        if entry.origin == SourceOrigin::File {
+            return Err(SourcesError::InFile(name.to_owned()));
         }
-        self.keep(&entry, Ok(read)).await
+        let (next, told) = entry.with_effect(what)?;
+        if next.config != entry.config {
+            let next = Arc::new(next);
+            self.record_config(by, &next, Some(told)).await?;
+            self.entries().insert(name.to_owned(), Arc::clone(&next));
+            // A source that was not read yet brings its tools when it is.
+            if next.state().connection.is_some() {
+                self.publish(&next).await?;
+            }
+        }
+        Ok(self.entry(name)?.detail())
     }
 
     async fn accept_now(
@@ -339,8 +391,8 @@ impl SourceRegistry {
         name: &str,
         what: Acceptance,
     ) -> Result<SourceDetail, SourcesError> {
-        let entry = self.looked_at(name).await?;
-        let _turn = entry.turn.lock().await;
+        self.looked_at(name).await?;
+        let (entry, _turn) = self.in_turn(name).await?;
         if what.digest.is_some_and(|digest| digest != entry.digest()) {
             return Err(SourcesError::NotWhatWasShown);
         }
@@ -359,11 +411,10 @@ impl SourceRegistry {
     }
 
     async fn remove_now(&self, by: &Caller, name: &str) -> Result<(), SourcesError> {
-        let entry = self.entry(name)?;
+        let (entry, _turn) = self.in_turn(name).await?;
         if entry.origin == SourceOrigin::File {
             return Err(SourcesError::InFile(name.to_owned()));
         }
-        let _turn = entry.turn.lock().await;
         self.inner
             .gateway
             .change_sources(Some(by), vec![SourceWrite::Remove { name: name.to_owned() }])
@@ -379,22 +430,24 @@ impl SourceRegistry {
 }
 
 /// Reads a source until that works, it was removed or configured anew, or the registry is gone.
-async fn read_until_there(inner: Weak<Inner>, entry: Weak<Entry>) {
+///
+/// A source whose tools' effects were set meanwhile is still the same: it is known by its turn.
+async fn read_until_there(inner: Weak<Inner>, name: String, turn: Weak<tokio::sync::Mutex<()>>) {
     let mut pause = FIRST_RETRY;
     loop {
-        let (Some(inner), Some(entry)) = (inner.upgrade(), entry.upgrade()) else { return };
+        let Some(inner) = inner.upgrade() else { return };
         let registry = SourceRegistry { inner };
-        let name = &entry.config.name;
-        if !registry.entry(name).is_ok_and(|current| Arc::ptr_eq(&current, &entry)) {
+        let is_same = |current: Arc<Entry>| turn.ptr_eq(&Arc::downgrade(&current.turn));
+        if !registry.entry(&name).is_ok_and(is_same) {
             return;
         }
-        match registry.refresh(name).await {
+        match registry.refresh(&name).await {
             Ok(_) => return,
             Err(error) => {
                 tracing::warn!(source = name, %error, ?pause, "the source is tried again after a pause");
             }
         }
-        drop((registry, entry));
+        drop(registry);
         tokio::time::sleep(pause).await;
         pause = (pause * 2).min(LONGEST_RETRY);
     }

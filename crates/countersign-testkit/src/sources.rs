@@ -6,8 +6,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use async_trait::async_trait;
 use countersign_kernel::Caller;
 use countersign_kernel::ports::{
-    Acceptance, CallFigures, FieldChange, SourceConfig, SourceDetail, SourceHealth, SourceOrigin,
-    SourceSummary, SourceTool, Sources, SourcesError, ToolStanding, UnmappedOperation,
+    Acceptance, CallFigures, EffectSetting, FieldChange, SourceConfig, SourceDetail, SourceHealth,
+    SourceOrigin, SourceSummary, SourceTool, Sources, SourcesError, ToolStanding, UnmappedOperation,
 };
 use countersign_sdk::EffectClass;
 
@@ -30,6 +30,7 @@ pub struct MemorySources {
 struct Kept {
     configs: BTreeMap<String, SourceConfig>,
     accepted: BTreeSet<String>,
+    effects: BTreeMap<String, EffectClass>,
     changed_by: Vec<String>,
     /// How often the sources changed what they offer.
     offers: usize,
@@ -106,9 +107,10 @@ impl Kept {
         let change =
             FieldChange { field: "description", accepted: "\"a\"".into(), offered: "\"b\\u202e\"".into() };
         SourceTool {
+            effect: self.effects.get(&path).copied().unwrap_or(effect),
+            offered_effect: effect,
             path,
             origin: leaf.to_owned(),
-            effect,
             description: "as the source says\u{1b}[2J".to_owned(),
             standing,
             changes: if standing == ToolStanding::Changed { vec![change] } else { vec![] },
@@ -175,6 +177,24 @@ impl Sources for MemorySources {
         }
         kept.changed_by.push(by.principal.id.to_string());
         kept.accepted.extend(wanted);
+        kept.detail(name)
+    }
+
+    async fn set_effect(
+        &self,
+        by: &Caller,
+        name: &str,
+        what: EffectSetting,
+    ) -> Result<SourceDetail, SourcesError> {
+        let mut kept = self.kept();
+        if !kept.detail(name)?.tools.iter().any(|tool| tool.path == what.path) {
+            return Err(SourcesError::BadConfig(format!("{:?} is no tool of {name}", what.path)));
+        }
+        kept.change(by, name)?;
+        match what.effect {
+            Some(effect) => kept.effects.insert(what.path, effect),
+            None => kept.effects.remove(&what.path),
+        };
         kept.detail(name)
     }
 

@@ -20,9 +20,9 @@ pub use scripts::{
 };
 pub use source_rows::{SourceRow, SourceToolRow, SourceWrite};
 pub use sources::{
-    Acceptance, CallFigures, CredentialConfig, CredentialPlace, FieldChange, McpProtocol, SecretPlace,
-    SourceConfig, SourceDetail, SourceHealth, SourceKind, SourceOrigin, SourceSummary, SourceTool, Sources,
-    SourcesError, ToolSettings, ToolStanding, UnmappedOperation,
+    Acceptance, CallFigures, CredentialConfig, CredentialPlace, EffectSetting, FieldChange, McpProtocol,
+    SecretPlace, SourceConfig, SourceDetail, SourceHealth, SourceKind, SourceOrigin, SourceSummary,
+    SourceTool, Sources, SourcesError, ToolSettings, ToolStanding, UnmappedOperation,
 };
 pub use store::{
     ByteBudget, Committed, DamagedRow, ElicitationFilter, ElicitationRow, ExecutionFilter, ExecutionRow,

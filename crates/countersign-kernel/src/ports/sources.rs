@@ -35,6 +35,14 @@ pub trait Sources: Send + Sync + 'static {
     /// Accepts definitions as they are offered now: those that changed, those that are new, and that others are gone.
     async fn accept(&self, by: &Caller, name: &str, what: Acceptance) -> Result<SourceDetail, SourcesError>;
 
+    /// Says what a tool does to the world, or takes back what was said of it. What was asked and approved about the tool is void.
+    async fn set_effect(
+        &self,
+        by: &Caller,
+        name: &str,
+        what: EffectSetting,
+    ) -> Result<SourceDetail, SourcesError>;
+
     /// Removes a source and its tools.
     async fn remove(&self, by: &Caller, name: &str) -> Result<(), SourcesError>;
 }
@@ -317,6 +325,8 @@ pub struct SourceTool {
     pub origin: String,
     /// What it does to the world, after the operator's settings.
     pub effect: EffectClass,
+    /// What it does to the world without them.
+    pub offered_effect: EffectClass,
     /// The source's own words.
     pub description: String,
     /// Whether it can be called.
@@ -371,6 +381,15 @@ pub struct Acceptance {
     pub paths: Vec<String>,
     /// What was shown, by [`SourceDetail::digest`]. Something else by now is refused.
     pub digest: Option<String>,
+}
+
+/// What an operator says of one tool's effect.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EffectSetting {
+    /// The tool's path.
+    pub path: String,
+    /// What it does to the world; what the source's protocol says where this is left out.
+    pub effect: Option<EffectClass>,
 }
 
 /// Why a source was not changed, read or found.

@@ -63,6 +63,16 @@ pub(crate) const ROUTES: &[Route] = &[
     page("/executions/{id}", Allowed::Deciders),
     page("/tools", Allowed::Deciders),
     page("/tools/{path}", Allowed::Deciders),
+    page("/sources", Allowed::Deciders),
+    page("/sources/{name}", Allowed::Deciders),
+    // Not below /sources, where it would take a name from a source.
+    page("/add-source", Allowed::Admins),
+    Route {
+        method: Some(Method::POST),
+        path: "/add-source/preview",
+        allowed: Allowed::Admins,
+        front: Front::Page,
+    },
     page("/sessions", Allowed::Deciders),
     page("/sessions/{id}", Allowed::Deciders),
     page("/audit", Allowed::Deciders),
@@ -113,6 +123,7 @@ pub(crate) const ROUTES: &[Route] = &[
     route(Method::DELETE, "/api/sources/{name}", Allowed::Admins),
     route(Method::POST, "/api/sources/{name}/refresh", Allowed::Admins),
     route(Method::POST, "/api/sources/{name}/accept", Allowed::Admins),
+    route(Method::PUT, "/api/sources/{name}/effects", Allowed::Admins),
     route(Method::GET, "/api/configuration", Allowed::Admins),
     Route { method: None, path: "/mcp", allowed: Allowed::Callers, front: Front::Program },
 ];
@@ -192,6 +203,7 @@ mod tests {
             (Method::DELETE, "/api/sources/{name}"),
             (Method::POST, "/api/sources/{name}/refresh"),
             (Method::POST, "/api/sources/{name}/accept"),
+            (Method::PUT, "/api/sources/{name}/effects"),
         ] {
             let allowed = route_of(&method, path).unwrap().allowed;
             for kind in [PrincipalKind::Agent, PrincipalKind::Service, PrincipalKind::Worker] {

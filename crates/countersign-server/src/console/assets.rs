@@ -13,17 +13,24 @@ use crate::rest::body::Named;
 pub(super) const STYLE: &str = "console.css";
 pub(super) const SCRIPT: &str = "console.js";
 pub(super) const ICON: &str = "icon.svg";
+/// The inbox is the page that people wait for: what only others need is apart.
+pub(super) const AUDIT_SCRIPT: &str = "audit.js";
+pub(super) const SOURCES_SCRIPT: &str = "sources.js";
+pub(super) const SOURCES_STYLE: &str = "sources.css";
 
 /// Every asset: its name, its type, what it is.
-const ASSETS: [(&str, &str, &str); 3] = [
+const ASSETS: [(&str, &str, &str); 6] = [
+    (AUDIT_SCRIPT, "text/javascript; charset=utf-8", include_str!("audit.js")),
+    (SOURCES_SCRIPT, "text/javascript; charset=utf-8", include_str!("sources.js")),
+    (SOURCES_STYLE, "text/css; charset=utf-8", include_str!("sources.css")),
     (STYLE, "text/css; charset=utf-8", include_str!("console.css")),
     (SCRIPT, "text/javascript; charset=utf-8", include_str!("console.js")),
     (ICON, "image/svg+xml", include_str!("icon.svg")),
 ];
 
 /// Every asset as it is served. Comments that have lines of their own and indentation are for whoever reads the source.
-fn served() -> &'static [String; 3] {
-    static SERVED: OnceLock<[String; 3]> = OnceLock::new();
+fn served() -> &'static [String; ASSETS.len()] {
+    static SERVED: OnceLock<[String; ASSETS.len()]> = OnceLock::new();
     SERVED.get_or_init(|| ASSETS.map(|(_, _, content)| lean(content)))
 }
 

@@ -475,11 +475,22 @@ const follow = async (after, signal, tell) => {
   }
 };
 
+const heard = new Map();
+const on = (name, then) => heard.set(name, [...(heard.get(name) ?? []), then]);
+
+// How many tools of sources wait to be accepted, for whoever can accept them.
+const countTools = async () => {
+  const place = $("[data-unaccepted]");
+  if (!place) return;
+  const { unacceptedTools } = await call("GET", "/api/standing").catch(() => ({}));
+  if (unacceptedTools === undefined) return;
+  place.textContent = unacceptedTools;
+  place.hidden = unacceptedTools === 0;
+};
+
 const listen = async () => {
   if (document.body.dataset.after === undefined) return;
   const counted = new Set();
-  const heard = new Map();
-  const on = (name, then) => heard.set(name, [...(heard.get(name) ?? []), then]);
   const leaving = new AbortController();
   // A browser keeps pages that were left, and their streams; six of those, and the next page waits a minute for a connection.
   addEventListener("pagehide", () => leaving.abort());
@@ -503,6 +514,10 @@ const listen = async () => {
       const live = $("[data-live]");
       if (live && (live.dataset.execution === undefined || live.dataset.execution === executionId)) refreshSoon();
     });
+  on("catalog.changed", () => {
+    countTools();
+    if ($("[data-catalog]")) refreshSoon();
+  });
   while (!leaving.signal.aborted) {
     // It goes on after the last event that was heard, so that nothing is missed in between.
     await follow(document.body.dataset.after, leaving.signal, tell).catch(() => {});
@@ -510,38 +525,6 @@ const listen = async () => {
     $("#offline").hidden = false;
     await new Promise((go) => setTimeout(go, againMs));
   }
-};
-
-// ---- The audit
-
-const verify = async () => {
-  const place = $("#chain");
-  place.textContent = "Reading the whole chain…";
-  try {
-    const found = await call("GET", "/api/audit/verify");
-    place.textContent = found.ok ? `The chain is whole: ${found.records} records.` : `The chain is broken at record ${found.brokenAt}.`;
-  } catch (error) { place.textContent = explained(error); }
-};
-
-const exportAll = async () => {
-  try { await exportEach(); } catch (error) { $("#chain").textContent = explained(error); }
-};
-
-const exportEach = async () => {
-  const lines = [];
-  let cursor = "";
-  do {
-    const part = await call("GET", `/api/audit?limit=1000&cursor=${encodeURIComponent(cursor || "0")}`);
-    for (const item of part.items) lines.push(`${JSON.stringify(item)}\n`);
-    cursor = part.nextCursor;
-    $("#chain").textContent = `${lines.length} records read…`;
-  } while (cursor);
-  const link = document.createElement("a");
-  link.href = URL.createObjectURL(new Blob(lines, { type: "application/x-ndjson" }));
-  link.download = "countersign-audit.jsonl";
-  link.click();
-  setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
-  $("#chain").textContent = `${lines.length} records exported.`;
 };
 
 // ---- Keys and clicks
@@ -601,8 +584,6 @@ document.addEventListener("click", async (event) => {
   } else if (on("[data-show-keys]")) $("#keys").showModal();
   else if (on("[data-notify]")) wish("notify");
   else if (on("[data-sound]")) wish("sound");
-  else if (on("[data-verify]")) verify();
-  else if (on("[data-export]")) exportAll();
   else if (on("[data-copy]")) navigator.clipboard.writeText($("#secret pre").textContent).then(() => say("Copied."));
   else if (on(".card a") && isWide() && !event.ctrlKey && !event.metaKey && !event.shiftKey) {
     event.preventDefault();
@@ -626,6 +607,9 @@ if (page === "welcome") {
   wishes();
   tick();
   setInterval(tick, 1000);
+  // What only some pages need comes with them.
+  const { module } = document.body.dataset;
+  if (module) (await import(module)).default({ $, $$, call, explained, fetchPage, gather, keyed, on, refresh, say, settleMs, toMarkup });
   listen();
   watchEnd();
   if (cards) {

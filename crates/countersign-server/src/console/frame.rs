@@ -9,7 +9,7 @@ use countersign_kernel::Caller;
 use maud::{DOCTYPE, Markup, html};
 
 use super::api::{Api, query, segment};
-use super::assets::{self, ICON, SCRIPT, STYLE};
+use super::assets::{self, AUDIT_SCRIPT, ICON, SCRIPT, SOURCES_SCRIPT, SOURCES_STYLE, STYLE};
 use super::text::text;
 use crate::refusal::Refusal;
 use crate::wire;
@@ -26,16 +26,18 @@ pub(super) enum Place {
     Inbox,
     Executions,
     Tools,
+    Sources,
     Sessions,
     Audit,
     Tokens,
     Users,
 }
 
-const PLACES: [(Place, &str, &str); 7] = [
+const PLACES: [(Place, &str, &str); 8] = [
     (Place::Inbox, "Inbox", "/"),
     (Place::Executions, "Executions", "/executions"),
     (Place::Tools, "Tools", "/tools"),
+    (Place::Sources, "Sources", "/sources"),
     (Place::Sessions, "Sessions", "/sessions"),
     (Place::Audit, "Audit", "/audit"),
     (Place::Tokens, "Tokens", "/tokens"),
@@ -97,10 +99,11 @@ impl Reader {
 
     /// A whole page.
     pub(super) fn page(&self, place: Place, title: &str, main: &Markup) -> Response {
-        let doubts = self.standing.in_doubt;
+        let (doubts, unaccepted) = (self.standing.in_doubt, self.standing.unaccepted_tools);
         let waiting = self.standing.pending + doubts;
         let count = if waiting == 0 { String::new() } else { format!("({waiting}) ") };
         let body = html! {
+            @if place == Place::Sources { link rel="stylesheet" href=(assets::address(SOURCES_STYLE)); }
             a.skip href="#main" { "Skip to content" }
             header.bar {
                 a.brand href="/" { (mark()) "Countersign" }
@@ -110,6 +113,7 @@ impl Reader {
                             a href=(address) aria-current=[(one == place).then_some("page")] {
                                 (name)
                                 @if one == Place::Inbox { " " span.count data-count data-doubts=(doubts) hidden[waiting == 0] { (waiting) } }
+                                @if one == Place::Sources && self.is_admin() { " " span.count data-unaccepted title="Tools that wait to be accepted" hidden[unaccepted == 0] { (unaccepted) } }
                             }
                         }
                     }
@@ -208,11 +212,20 @@ pub(super) fn document(title: &str, name: &str, after: Option<u64>, body: &Marku
                 link rel="stylesheet" href=(assets::address(STYLE));
                 script type="module" src=(assets::address(SCRIPT)) {}
             }
-            body data-page=(name) data-after=[after] {
+            body data-page=(name) data-after=[after] data-module=[module(name)] {
                 (body)
                 noscript { p.warning { "Deciding needs JavaScript in this browser. " code { "countersign inbox --watch" } " does not." } }
             }
         }
+    }
+}
+
+/// The script that a page has beside the common one.
+fn module(name: &str) -> Option<String> {
+    match name {
+        "audit" => Some(assets::address(AUDIT_SCRIPT)),
+        "sources" => Some(assets::address(SOURCES_SCRIPT)),
+        _ => None,
     }
 }
 

@@ -16,6 +16,7 @@ mod login;
 mod request;
 mod schemas;
 mod sessions;
+mod sources;
 mod text;
 mod timeline;
 mod tokens;
@@ -43,6 +44,10 @@ pub(crate) fn routes(api: Api) -> Router<Arc<Shared>> {
         .route("/executions/{id}", get(executions::one))
         .route("/tools", get(tools::list))
         .route("/tools/{path}", get(tools::one))
+        .route("/sources", get(sources::list))
+        .route("/sources/{name}", get(sources::one))
+        .route("/add-source", get(sources::add))
+        .route("/add-source/preview", post(sources::preview))
         .route("/sessions", get(sessions::list))
         .route("/sessions/{id}", get(sessions::one))
         .route("/audit", get(audit::page))

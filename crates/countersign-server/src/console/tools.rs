@@ -35,7 +35,7 @@ pub(super) async fn list(reader: Reader, Params(wanted): Params<Wanted>) -> Resu
             button { "Search" }
         }
         @if list.items.is_empty() { p.faint { "No tool fits." } }
-        ul.catalog {
+        ul.catalog data-catalog {
             @for tool in &list.items {
                 li {
                     a href={ "/tools/" (tool.path) } { code { (tool.path) } }

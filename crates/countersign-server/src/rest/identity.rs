@@ -7,6 +7,7 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::{Extension, Json};
 use countersign_core::ids::TokenId;
+use countersign_kernel::ports::SourceSummary;
 use countersign_kernel::{Caller, NewToken};
 use countersign_sdk::{ExposeSecret as _, Role};
 
@@ -46,7 +47,12 @@ pub(super) async fn whoami(
 ))]
 pub(super) async fn standing(State(shared): State<Arc<Shared>>) -> Result<Json<wire::Standing>, Refusal> {
     let standing = shared.gateway.standing().await?;
-    Ok(Json(wire::Standing::of(&standing, shared.gateway.settings().remember_for)))
+    let mut standing = wire::Standing::of(&standing, shared.gateway.settings().remember_for);
+    if let Some(sources) = &shared.sources {
+        let waits = |source: &SourceSummary| source.new + source.changed + source.missing;
+        standing.unaccepted_tools = sources.list().await.iter().map(|source| waits(source) as u64).sum();
+    }
+    Ok(Json(standing))
 }
 
 /// List the tokens

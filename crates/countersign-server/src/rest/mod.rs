@@ -73,6 +73,7 @@ fn described() -> OpenApiRouter<Arc<Shared>> {
         .routes(routes!(sources::one, sources::put, sources::remove))
         .routes(routes!(sources::refresh))
         .routes(routes!(sources::accept))
+        .routes(routes!(sources::set_effect))
         .routes(routes!(configuration::in_force))
 }
 

@@ -1,4 +1,4 @@
-//! Sources: list, add, change, refresh, accept, remove.
+//! Sources: list, add, change, refresh, accept, set effects, remove.
 //!
 //! Promises: whoever may decide reads them, only an admin changes them, and no agent does either. A preview keeps nothing. A
 //! server without sources answers an empty list and refuses changes with `sources_not_available`.
@@ -160,6 +160,26 @@ pub(super) async fn accept(
     Body(request): Body<wire::AcceptRequest>,
 ) -> Result<Json<wire::SourceDetail>, Refusal> {
     Ok(Json(available(&shared)?.accept(&caller, &name, request.into()).await?.into()))
+}
+
+/// Say what a tool does to the world
+///
+/// The tool's exact path goes into the source's settings (`readOnly`, `writes` or `destructive`), nothing else of them changes, and
+/// the source stays connected. Where several settings cover a tool, the worst of them counts; a setting that would thus change
+/// nothing is refused. What was asked and approved about the tool is void.
+#[utoipa::path(put, operation_id = "setEffect", path = "/api/sources/{name}/effects", tag = "sources", params(("name" = String, Path, description = "The source's name")), request_body = wire::EffectRequest, responses(
+    (status = 200, description = "The source with its tools", body = wire::SourceDetail),
+    (status = 404, description = "There is no such source", body = wire::Problem, content_type = "application/problem+json"),
+    (status = 409, description = "It is in the configuration file (`source_in_file`)", body = wire::Problem, content_type = "application/problem+json"),
+    (status = 422, description = "The source has no such tool, or a pattern of its settings says something worse (`invalid_source`)", body = wire::Problem, content_type = "application/problem+json"),
+))]
+pub(super) async fn set_effect(
+    State(shared): State<Arc<Shared>>,
+    Extension(caller): Extension<Caller>,
+    Named(name): Named<String>,
+    Body(request): Body<wire::EffectRequest>,
+) -> Result<Json<wire::SourceDetail>, Refusal> {
+    Ok(Json(available(&shared)?.set_effect(&caller, &name, request.into()).await?.into()))
 }
 
 /// Where sources are changed, if this server has any.

@@ -73,6 +73,16 @@ impl From<EffectClass> for ToolEffect {
     }
 }
 
+impl From<ToolEffect> for EffectClass {
+    fn from(effect: ToolEffect) -> Self {
+        match effect {
+            ToolEffect::Reads => Self::Reads,
+            ToolEffect::Writes => Self::Writes,
+            ToolEffect::Destroys => Self::Destroys,
+        }
+    }
+}
+
 impl ToolEffect {
     /// The label that people read.
     pub fn label(self) -> &'static str {

@@ -158,6 +158,9 @@ pub struct Standing {
     pub running: u64,
     /// Executions with a call nobody knows the outcome of.
     pub in_doubt: u64,
+    /// Tools of sources that wait to be accepted.
+    #[serde(default)]
+    pub unaccepted_tools: u64,
     /// How long an approval for a session lasts, where nothing else is said.
     #[serde(default)]
     pub remember_for_ms: u64,
@@ -167,6 +170,7 @@ impl Standing {
     /// The numbers of this moment.
     pub fn of(standing: &countersign_kernel::ports::Standing, remember_for: Duration) -> Self {
         Self {
+            unaccepted_tools: 0,
             remember_for_ms: u64::try_from(remember_for.as_millis()).unwrap_or(u64::MAX),
             recorded: standing.recorded,
             pending: standing.open,

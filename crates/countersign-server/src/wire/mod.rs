@@ -39,8 +39,8 @@ pub use source_config::{
     BadSourceConfig, CredentialPlace, McpProtocol, SourceConfig, SourceCredential, SourceKind, ToolSettings,
 };
 pub use sources::{
-    AcceptRequest, CallFigures, FieldChange, Source, SourceDetail, SourceHealth, SourceOrigin, SourceTool,
-    ToolStanding, UnmappedOperation,
+    AcceptRequest, CallFigures, EffectRequest, FieldChange, Source, SourceDetail, SourceHealth, SourceOrigin,
+    SourceTool, ToolStanding, UnmappedOperation,
 };
 
 use countersign_kernel::ports::DamagedRow;

@@ -99,6 +99,8 @@ pub struct SourceTool {
     pub origin: String,
     /// What it does to the world, after the operator's settings.
     pub effect: ToolEffect,
+    /// What it does to the world without them: what the protocol says, or the worst where it says nothing.
+    pub offered_effect: ToolEffect,
     /// The source's own words.
     pub description: String,
     /// Whether it can be called.
@@ -158,6 +160,22 @@ pub struct AcceptRequest {
     pub digest: Option<String>,
 }
 
+/// What an admin says of a tool's effect.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct EffectRequest {
+    /// The tool's path.
+    pub tool: String,
+    /// What it does to the world. `null` takes back what was said of the tool: its `offeredEffect` counts.
+    pub effect: Option<ToolEffect>,
+}
+
+impl From<EffectRequest> for ports::EffectSetting {
+    fn from(request: EffectRequest) -> Self {
+        Self { path: request.tool, effect: request.effect.map(Into::into) }
+    }
+}
+
 impl From<AcceptRequest> for ports::Acceptance {
     fn from(request: AcceptRequest) -> Self {
         Self { paths: request.paths, digest: request.digest }
@@ -215,6 +233,7 @@ impl From<ports::SourceTool> for SourceTool {
             path: tool.path,
             origin: tool.origin,
             effect: tool.effect.into(),
+            offered_effect: tool.offered_effect.into(),
             description: tool.description,
             standing: match tool.standing {
                 ports::ToolStanding::Accepted => ToolStanding::Accepted,

@@ -29,6 +29,10 @@ const WHO_GETS_IN: &[(&str, &str, &[Who])] = &[
     ("GET", "/executions/{id}", DECIDERS),
     ("GET", "/tools", DECIDERS),
     ("GET", "/tools/{path}", DECIDERS),
+    ("GET", "/sources", DECIDERS),
+    ("GET", "/sources/{name}", DECIDERS),
+    ("GET", "/add-source", ADMINS),
+    ("POST", "/add-source/preview", ADMINS),
     ("GET", "/sessions", DECIDERS),
     ("GET", "/sessions/{id}", DECIDERS),
     ("GET", "/audit", DECIDERS),
@@ -77,6 +81,7 @@ const WHO_GETS_IN: &[(&str, &str, &[Who])] = &[
     ("DELETE", "/api/sources/{name}", ADMINS),
     ("POST", "/api/sources/{name}/refresh", ADMINS),
     ("POST", "/api/sources/{name}/accept", ADMINS),
+    ("PUT", "/api/sources/{name}/effects", ADMINS),
     ("GET", "/api/configuration", ADMINS),
     ("*", "/mcp", CALLERS),
 ];
@@ -126,10 +131,11 @@ pub(crate) fn body(method: &Method, path: &str) -> Option<Value> {
         ("POST", p) if p.ends_with("/tokens") => Some(json!({ "name": "new", "role": "admin" })),
         ("POST", "/api/users") => Some(json!({ "name": "new" })),
         ("PATCH", p) if p.contains("/users/") => Some(json!({ "disabled": true })),
-        ("POST", "/api/sources") | ("PUT", "/api/sources/{name}") => {
+        ("POST", "/api/sources" | "/add-source/preview") | ("PUT", "/api/sources/{name}") => {
             Some(json!({ "name": "console.css", "kind": "mcp", "command": ["true"] }))
         }
         ("POST", "/api/sources/{name}/accept") => Some(json!({})),
+        ("PUT", "/api/sources/{name}/effects") => Some(json!({ "tool": "console.css.x", "effect": "reads" })),
         ("POST", "/mcp") => Some(json!({ "jsonrpc": "2.0", "id": 1, "method": "ping" })),
         _ => None,
     }

@@ -110,6 +110,36 @@ async fn accepting_names_what_was_shown_and_takes_all_or_the_tools_that_are_name
 }
 
 #[tokio::test]
+async fn an_admin_says_what_a_tool_does_and_takes_it_back() {
+    let (house, sources) = with_sources().await;
+    house.post(Who::Admin, "/api/sources", files("files")).await.with(201);
+    let set = async |who, body| put(&house, who, "/api/sources/files/effects", body).await;
+    let found = set(Who::Admin, json!({ "tool": "files.list", "effect": "destroys" })).await.with(200);
+    let tool = &found["tools"][0];
+    assert_eq!((&tool["effect"], &tool["offeredEffect"]), (&json!("destroys"), &json!("reads")));
+    let by = house.key(Who::Admin).caller.principal.id.to_string();
+    assert_eq!(sources.changed_by().last(), Some(&by), "whoever asked is whoever changed it");
+    let found = set(Who::Admin, json!({ "tool": "files.list", "effect": null })).await.with(200);
+    assert_eq!(found["tools"][0]["effect"], "reads");
+    let before = sources.changed_by();
+    set(Who::Admin, json!({ "tool": "files.no", "effect": "reads" })).await.refused(422, "invalid_source");
+    set(Who::Admin, json!({ "tool": "files.list", "effect": "harmless" })).await.refused(400, "bad_request");
+    for who in [Who::Agent, Who::Service, Who::Approver] {
+        set(who, json!({ "tool": "files.list", "effect": "reads" })).await.refused(403, "not_allowed");
+    }
+    assert_eq!(sources.changed_by(), before);
+}
+
+#[tokio::test]
+async fn the_standing_says_how_many_tools_wait_to_be_accepted() {
+    let (house, _) = with_sources().await;
+    house.post(Who::Admin, "/api/sources", files("files")).await.with(201);
+    assert_eq!(house.get(Who::Approver, "/api/standing").await.with(200)["unacceptedTools"], 2);
+    house.post(Who::Admin, "/api/sources/files/accept", json!({})).await.with(200);
+    assert_eq!(house.get(Who::Approver, "/api/standing").await.with(200)["unacceptedTools"], 0);
+}
+
+#[tokio::test]
 async fn every_refusal_of_the_sources_has_its_status_and_code() {
     let (house, sources) = with_sources().await;
     let add = async |body| house.post(Who::Admin, "/api/sources", body).await;

@@ -37,6 +37,7 @@ async fn a23_no_route_succeeds_on_a_dead_store() {
         "/api/sources/{name}",
         "/api/sources/{name}/refresh",
         "/api/sources/{name}/accept",
+        "/api/sources/{name}/effects",
     ];
     for (method, path, _) in requests() {
         if from_memory.contains(&path) || path == "/mcp" || path == "/metrics" {

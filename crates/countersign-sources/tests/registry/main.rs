@@ -8,6 +8,7 @@
     reason = "a test that fails here has failed; tests start processes and read the environment"
 )]
 
+mod effects;
 mod graphql;
 mod mcp;
 mod openapi;

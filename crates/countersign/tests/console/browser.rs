@@ -214,9 +214,17 @@ impl Browser {
         self.client.source().await.unwrap()
     }
 
+    /// Clicks on what is there. A page that is drawn anew between finding and clicking has the same element again.
     pub(crate) async fn click(&self, selector: &str) {
-        let found = self.client.find(Locator::Css(selector)).await;
-        found.unwrap_or_else(|e| panic!("{selector}: {e}")).click().await.unwrap();
+        let begun = Instant::now();
+        loop {
+            let found = self.client.find(Locator::Css(selector)).await;
+            match found.unwrap_or_else(|e| panic!("{selector}: {e}")).click().await {
+                Ok(()) => return,
+                Err(error) if error.is_stale_element_reference() && begun.elapsed() < PATIENCE => {}
+                Err(error) => panic!("{selector}: {error}"),
+            }
+        }
     }
 
     /// Clicks on what asks back, and says yes.

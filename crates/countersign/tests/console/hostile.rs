@@ -9,7 +9,7 @@ use crate::lab::DISGUISE;
 use crate::program::Program;
 
 /// What agents write, and what a person reads.
-const CORPUS: [(&str, &str); 17] = [
+pub(crate) const CORPUS: [(&str, &str); 17] = [
     same("<img src=x class=planted onerror=\"window.planted=1\">"),
     same("<script class=planted>window.planted=2</script>"),
     same(
@@ -36,7 +36,7 @@ const fn same(text: &'static str) -> (&'static str, &'static str) {
 }
 
 /// What of the corpus became more than letters.
-const HARM: &str = "[
+pub(crate) const HARM: &str = "[
     ...document.querySelectorAll('.planted, iframe, img, main style, main script, [onerror], [onload], [onfocus], [action^=https], a[href^=\"javascript:\" i]'),
 ].map((found) => found.outerHTML).concat(window.planted ?? [])";
 
@@ -163,7 +163,7 @@ async fn what_a_schema_calls_a_secret_is_in_no_page() {
     }
 }
 
-async fn shows_the_corpus(browser: &Browser, place: &str) {
+pub(crate) async fn shows_the_corpus(browser: &Browser, place: &str) {
     let text = browser.text(place).await;
     for (raw, shown) in CORPUS {
         // JSON has escapes of its own for quotes and control characters.

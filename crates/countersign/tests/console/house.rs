@@ -1,12 +1,13 @@
-//! A server of this process, on a folder of its own, with the lab's tools.
+//! A server of this process, on a folder of its own, with the lab's tools and room for sources.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use countersign_kernel::ports::Store;
+use countersign_kernel::ports::{SecretPlace, Store};
 use countersign_kernel::{Gateway, NewToken, Settings};
-use countersign_sdk::{ExposeSecret as _, Role};
+use countersign_sdk::{ExposeSecret as _, Role, SecretString};
 use countersign_server::{Links, Options, Server};
+use countersign_sources::{Reading, SecretReader, SourceRegistry};
 use countersign_store::SqliteStore;
 use tempfile::TempDir;
 use tokio::net::TcpListener;
@@ -52,9 +53,23 @@ impl House {
         };
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
-        let server =
-            Server::start(listener, gateway, Options::at(Links::below(&console_at(&url)), KEY), None)
-                .unwrap();
+        let sources =
+            SourceRegistry::start(gateway.clone(), vec![], Arc::new(NoSecrets), Reading::FromTheStart);
+        let mut options = Options::at(Links::below(&console_at(&url)), KEY);
+        options.sources = Some(Arc::new(sources.await.unwrap()));
+        let server = Server::start(listener, gateway, options, None).unwrap();
         Self { desk: Desk::new(&url, secrets), ran, _server: server, _folder: folder }
+    }
+}
+
+struct NoSecrets;
+
+impl SecretReader for NoSecrets {
+    fn read(&self, place: &SecretPlace) -> Result<SecretString, String> {
+        Err(format!("there is no secret at {place:?}"))
+    }
+
+    fn variable(&self, _: &str) -> Option<String> {
+        None
     }
 }

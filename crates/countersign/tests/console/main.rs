@@ -25,6 +25,7 @@ mod looks;
 mod people;
 mod program;
 mod restart;
+mod sources;
 mod speed;
 mod stranger;
 mod strangers;

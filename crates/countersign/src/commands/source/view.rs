@@ -207,7 +207,15 @@ mod tests {
 
     fn tool(path: &str, effect: ToolEffect, standing: ToolStanding) -> SourceTool {
         let description = format!("Says what {path} does.\nAnd more.");
-        SourceTool { path: path.into(), origin: "op".into(), effect, description, standing, changes: vec![] }
+        SourceTool {
+            path: path.into(),
+            origin: "op".into(),
+            effect,
+            offered_effect: effect,
+            description,
+            standing,
+            changes: vec![],
+        }
     }
 
     fn detail(tools: Vec<SourceTool>) -> SourceDetail {
