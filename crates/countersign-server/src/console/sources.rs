@@ -108,7 +108,7 @@ fn counted(count: usize, noun: &str) -> String {
 }
 
 /// `2 read, 1 destroys`.
-fn by_effect<'t>(tools: impl Iterator<Item = &'t SourceTool> + Clone) -> String {
+fn by_effect<'t>(tools: &(impl Iterator<Item = &'t SourceTool> + Clone)) -> String {
     let count = |effect| tools.clone().filter(|tool| tool.effect == effect).count();
     let of = |effect, one, many| {
         let count = count(effect);

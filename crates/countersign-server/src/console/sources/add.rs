@@ -193,7 +193,7 @@ fn shown(config: &SourceConfig, detail: &SourceDetail) -> Markup {
             section.preview aria-labelledby="brings" {
                 h2 #brings { "What " code { (text(&config.name)) } " would bring" }
                 p { "Nothing is kept yet. " (kind(&detail.source.kind)) ": " (target(config, detail)) }
-                p { strong { (counted(taken().count(), "tool")) } ": " (by_effect(taken())) @if excluded > 0 { ". " (excluded) " more are left out by its settings" } "." }
+                p { strong { (counted(taken().count(), "tool")) } ": " (by_effect(&taken())) @if excluded > 0 { ". " (excluded) " more are left out by its settings" } "." }
                 @for effect in EFFECTS { (effect_group(detail, effect)) }
                 (left_out(detail))
                 @if unlisted > 0 { p.faint { (unlisted) " tools are not listed here. “Add, accept later” leads to a page that lists every one." } }

@@ -196,7 +196,7 @@ impl<'p> View<'p> {
                         SourceOrigin::File => { "in the configuration file. To change it, edit its " code { "[[source]]" } " in countersign.toml and restart the server." }
                     }
                 }
-                dt { "Tools" } dd { (words(&counts).unwrap_or_else(|| "none".to_owned())) " (" (by_effect(taken)) ")" }
+                dt { "Tools" } dd { (words(&counts).unwrap_or_else(|| "none".to_owned())) " (" (by_effect(&taken)) ")" }
                 dt { "Calls" } dd {
                     @if calls.calls == 0 { "none since the server started" }
                     @else { (counted(usize::try_from(calls.calls).unwrap_or(usize::MAX), "call")) ", " (calls.errors) " failed, " (calls.mean_ms) " ms on average since the server started" }
