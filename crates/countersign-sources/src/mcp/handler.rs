@@ -1,4 +1,8 @@
 //! What a server may ask of us, and what it tells us.
+//!
+//! Promises: sampling is refused, because the gateway has no model and lends no client's. Roots are those of the configuration
+//! and never a client's: servers such as the published one for files take the folders that they may touch from roots, so an
+//! agent's client would widen what the operator allowed (R18).
 
 #![expect(deprecated, reason = "legacy servers ask for sampling and roots, and must get an answer")]
 
@@ -17,6 +21,9 @@ use crate::mcp::calls::{CallInFlight, Calls};
 use crate::mcp::config::{Elicitation, Root, UpstreamConfig};
 use crate::mcp::events::{Events, UpstreamEvent};
 use crate::mcp::link::Link;
+
+/// What a server is told that wants a model.
+pub(super) const NO_SAMPLING: &str = "sampling is not served: this gateway has no model";
 
 /// Our side of a connection.
 pub(super) struct Handler {
@@ -94,7 +101,7 @@ impl ClientHandler for Handler {
         _: CreateMessageRequestParams,
         _: RequestContext<RoleClient>,
     ) -> Result<CreateMessageResult, ErrorData> {
-        Err(ErrorData::invalid_request("sampling is not served: this gateway has no model", None))
+        Err(ErrorData::invalid_request(NO_SAMPLING, None))
     }
 
     async fn list_roots(&self, _: RequestContext<RoleClient>) -> Result<ListRootsResult, ErrorData> {

@@ -19,7 +19,7 @@ use crate::mcp::config::UpstreamConfig;
 use crate::mcp::connection::{CALL_METHOD, Connection, Era, Exchange};
 use crate::mcp::dial::{Dialed, dial, secrets};
 use crate::mcp::events::Events;
-use crate::mcp::handler::{elicit_result, roots};
+use crate::mcp::handler::{NO_SAMPLING, elicit_result, roots};
 use crate::mcp::listing::{Listed, list};
 use crate::mcp::mapping;
 use crate::mcp::requests;
@@ -327,7 +327,12 @@ impl Shared {
                     };
                     serde_json::to_value(elicit_result(reply))
                 }
+                // Never a client's: see `handler`.
                 Some("roots/list") => Ok(json!({ "roots": roots(&self.config.roots) })),
+                Some("sampling/createMessage") => {
+                    let message = NO_SAMPLING.to_owned();
+                    return Err(CallFailure::Refused { code: 0, message, data: None });
+                }
                 method => {
                     let message = format!("it asks for {}, which is not served", method.unwrap_or("nothing"));
                     return Err(CallFailure::Refused { code: 0, message, data: None });

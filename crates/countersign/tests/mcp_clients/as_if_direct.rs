@@ -7,7 +7,7 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use crate::client::{Client, Elicitation, Era, in_every_era};
+use crate::client::{Belongings, Client, Elicitation, Era, in_every_era};
 use crate::differences::{Differences, Meant};
 use crate::node::toolbox;
 use crate::server::{PROGRAM, Server};
@@ -296,7 +296,7 @@ impl Pair {
         let words: Vec<String> = bare.into_iter().chain(words.iter().cloned()).collect();
         server.add_mcp_source(source, &["--trust-annotations"], &words);
         Self {
-            direct: Client::of_another(era, Elicitation::Declared, &words),
+            direct: Client::of_another(era, Elicitation::Declared, Belongings::None, &words),
             gated: server.client(era, Elicitation::Declared),
             source,
             differences: Differences::default(),

@@ -29,6 +29,13 @@ pub(crate) enum Elicitation {
     Absent,
 }
 
+/// Whether the client has roots and a model, and says so.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Belongings {
+    Own,
+    None,
+}
+
 /// A connected client.
 pub(crate) struct Client {
     child: Child,
@@ -93,6 +100,14 @@ impl Client {
         client
     }
 
+    /// Over HTTP, with roots and a model of its own.
+    pub(crate) fn rich_over_http(era: Era, url: &str, token: &str) -> Self {
+        let mut client = Self::start(era);
+        let options = json!({ "url": format!("{url}/mcp"), "token": token, "rich": true });
+        client.connect(era, Elicitation::Absent, options);
+        client
+    }
+
     /// Over standard input and output, through `countersign mcp`.
     pub(crate) fn over_stdio(era: Era, elicitation: Elicitation, user: &UnixUser, words: &[&str]) -> Self {
         let mut client = Self::start(era);
@@ -106,11 +121,13 @@ impl Client {
     }
 
     /// Of another server than ours, which these words start.
-    pub(crate) fn of_another(era: Era, elicitation: Elicitation, words: &[String]) -> Self {
+    pub(crate) fn of_another(era: Era, elicitation: Elicitation, rich: Belongings, words: &[String]) -> Self {
         let mut client = Self::start(era);
         let (program, arguments) = words.split_first().expect("a program");
-        let options =
-            json!({ "command": program, "args": arguments, "env": {}, "negotiate": era == Era::July2026 });
+        let negotiates = era == Era::July2026;
+        let options = json!({
+            "command": program, "args": arguments, "env": {}, "negotiate": negotiates, "rich": rich == Belongings::Own
+        });
         let answer = client.answer_to_connect(era, elicitation, options);
         assert_eq!(answer["ok"], true, "{era:?} does not connect: {answer}");
         client
@@ -197,6 +214,13 @@ impl Client {
             Value::Object(std::mem::take(step))
         });
         (answer["result"].take(), steps.collect())
+    }
+
+    /// Whether a server used the client's roots or model until now.
+    pub(crate) fn was_used_for(&mut self, what: &str) -> bool {
+        // What comes before an answer is read with it.
+        self.ask("ping", &Value::Null);
+        self.unread.iter().any(|line| line["event"] == "used" && line["what"] == what)
     }
 
     /// Changes something until the server says that this list changed. A client listens a moment after it is connected, and

@@ -19,6 +19,7 @@ mod as_if_direct;
 #[cfg(target_os = "linux")]
 mod bridge;
 mod client;
+mod clients_own;
 mod conformance;
 mod crashes;
 mod differences;

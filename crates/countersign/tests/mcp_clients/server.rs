@@ -55,6 +55,11 @@ impl Server {
         Client::over_http(era, elicitation, &self.url, self.attended())
     }
 
+    /// The same, with roots and a model of its own.
+    pub(crate) fn rich_client(&self, era: Era) -> Client {
+        Client::rich_over_http(era, &self.url, self.attended())
+    }
+
     /// The same, told when lists change.
     pub(crate) fn watching_client(&self, era: Era) -> Client {
         Client::watching_over_http(era, &self.url, self.attended())

@@ -1,4 +1,4 @@
-// An MCP server (legacy, stdio) that misbehaves in the way its first argument says.
+// An MCP server (stdio; legacy, except in the modes that say otherwise) that misbehaves in the way its first argument says.
 import { createInterface } from "node:readline";
 import { spawn } from "node:child_process";
 import { appendFileSync, closeSync } from "node:fs";
@@ -76,6 +76,10 @@ const call = (id, params) => {
       send({ id: "q1", method: "sampling/createMessage", params: { messages: [], maxTokens: 1 } });
       send({ id: "q2", method: "roots/list" });
       return text("asked");
+    case "asks-unasked-modern":
+      // It asks for what its client did not say that it has.
+      if (params.inputResponses) return text(JSON.stringify(params.inputResponses));
+      return send({ id, result: { resultType: "input_required", inputRequests: { q: params.arguments.request } } });
     case "asks":
       send({ id: `q-${params.arguments.who}`, method: "elicitation/create", params: { message: `${params.arguments.who}?`, requestedSchema: { type: "object", properties: { a: { type: "string" } } } } });
       waiting.set(`q-${params.arguments.who}`, id);
@@ -109,6 +113,7 @@ createInterface({ input: process.stdin }).on("line", (line) => {
   switch (method) {
     case "server/discover":
       if (mode === "ends-on-discover") return process.exit(3);
+      if (mode === "asks-unasked-modern") return send({ id, result: { resultType: "complete", supportedVersions: ["2026-07-28"], capabilities: { tools: {} }, ttlMs: 0, cacheScope: "private" } });
       return send({ id, error: { code: -32601, message: "unknown method" } });
     case "initialize":
       if (mode === "no-handshake") return;

@@ -7,12 +7,13 @@ import { drive } from "./driver.mjs";
 
 drive({ make, callTool: (client, params, options) => client.callTool(params, options) });
 
-async function make(options, onAsked, onChanged) {
+async function make(options, onAsked, onChanged, onUsed) {
   const watched = options.watch ? ["tools", "resources", "prompts"] : [];
   const listChanged = Object.fromEntries(
     watched.map((list) => [list, { autoRefresh: false, debounceMs: 0, onChanged: () => onChanged(list) }]),
   );
   const capabilities = options.elicitation ? { elicitation: {} } : {};
+  if (options.rich) Object.assign(capabilities, { roots: { listChanged: true }, sampling: {} });
   const client = new Client(
     { name: "client2", version: "2" },
     { capabilities, listChanged, versionNegotiation: { mode: options.negotiate ? "auto" : { pin: "2026-07-28" } } },
@@ -21,6 +22,10 @@ async function make(options, onAsked, onChanged) {
     client.setRequestHandler("elicitation/create", (request, context) =>
       onAsked(request.params, context?.mcpReq?.signal),
     );
+  }
+  if (options.rich) {
+    client.setRequestHandler("roots/list", onUsed.roots);
+    client.setRequestHandler("sampling/createMessage", onUsed.sampling);
   }
   const transport = options.url
     ? new StreamableHTTPClientTransport(new URL(options.url), {

@@ -5,13 +5,13 @@
 //         {"op":"call","name","arguments","progress"}   {"op":"abort","call"}   {"op":"answer","key","reply"}   {"op":"close"}
 //         {"op":"ask","method","params"}: any other method of the client, such as readResource
 //   out   {"id","ok",…}   {"event":"asked","key","params"}   {"event":"withdrawn","key"}   {"event":"progress","call",…}
-//         {"event":"changed","list"}
+//         {"event":"changed","list"}   {"event":"used","what"}
 
 import { createInterface } from "node:readline";
 
 const say = (line) => process.stdout.write(`${JSON.stringify(line)}\n`);
 
-// `make(options, onAsked, onChanged)` gives a connected client; `callTool(client, params, options)` calls through it.
+// `make(options, onAsked, onChanged, onUsed)` gives a connected client; `callTool(client, params, options)` calls through it.
 export function drive({ make, callTool }) {
   let client;
   const calls = new Map();
@@ -31,11 +31,16 @@ export function drive({ make, callTool }) {
       say({ event: "asked", key, params });
     });
 
+  // The client's own roots and model, where the test gives it some.
+  const onUsed = {
+    roots: () => (say({ event: "used", what: "roots" }), { roots: [{ uri: "file:///home/agent", name: "home" }] }),
+    sampling: () => (say({ event: "used", what: "sampling" }), { model: "m", role: "assistant", content: { type: "text", text: "Hi" } }),
+  };
   const onChanged = (list) => say({ event: "changed", list });
 
   const ops = {
     async connect(options) {
-      client = await make(options, onAsked, onChanged);
+      client = await make(options, onAsked, onChanged, onUsed);
       return { version: client.getNegotiatedProtocolVersion?.() ?? options.version, server: client.getServerVersion() };
     },
     async list() {

@@ -3,7 +3,7 @@
 import { Client } from "@modelcontextprotocol/sdk/client/index.js";
 import { StdioClientTransport } from "@modelcontextprotocol/sdk/client/stdio.js";
 import { StreamableHTTPClientTransport } from "@modelcontextprotocol/sdk/client/streamableHttp.js";
-import { ElicitRequestSchema } from "@modelcontextprotocol/sdk/types.js";
+import { CreateMessageRequestSchema, ElicitRequestSchema, ListRootsRequestSchema } from "@modelcontextprotocol/sdk/types.js";
 import { drive } from "./driver.mjs";
 
 drive({
@@ -12,15 +12,20 @@ drive({
   callTool: (client, params, options) => client.callTool(params, undefined, options),
 });
 
-async function make(options, onAsked, onChanged) {
+async function make(options, onAsked, onChanged, onUsed) {
   const watched = options.watch ? ["tools", "resources", "prompts"] : [];
   const listChanged = Object.fromEntries(
     watched.map((list) => [list, { autoRefresh: false, debounceMs: 0, onChanged: () => onChanged(list) }]),
   );
   const capabilities = options.elicitation ? { elicitation: {} } : {};
+  if (options.rich) Object.assign(capabilities, { roots: { listChanged: true }, sampling: {} });
   const client = new Client({ name: "sdk1", version: "1" }, { capabilities, listChanged });
   if (options.elicitation) {
     client.setRequestHandler(ElicitRequestSchema, (request, extra) => onAsked(request.params, extra.signal));
+  }
+  if (options.rich) {
+    client.setRequestHandler(ListRootsRequestSchema, onUsed.roots);
+    client.setRequestHandler(CreateMessageRequestSchema, onUsed.sampling);
   }
   const transport = options.url
     ? new StreamableHTTPClientTransport(new URL(options.url), {

@@ -1,7 +1,7 @@
 // A server of the official SDK, in both eras, with everything that the protocol lets a server say and the published servers
 // leave out: audio, icons, `_meta` at every place, failures with structured content, resources and prompts with all fields.
 
-import { McpServer, ResourceTemplate, fromJsonSchema } from "@modelcontextprotocol/server";
+import { McpServer, ResourceTemplate, fromJsonSchema, inputRequired } from "@modelcontextprotocol/server";
 import { serveStdio } from "@modelcontextprotocol/server/stdio";
 
 const icons = [{ src: "https://shows.example/icon.png", mimeType: "image/png", sizes: ["48x48"] }];
@@ -25,7 +25,7 @@ const blocks = [
   { type: "resource", resource: { uri: "file:///b", mimeType: "application/octet-stream", blob: "aGk=" } },
 ];
 
-serveStdio(() => {
+serveStdio(({ era }) => {
   const server = new McpServer(
     { name: "shows", version: "1.0.0" },
     { capabilities: { tools: { listChanged: true }, resources: { listChanged: true }, prompts: { listChanged: true } } },
@@ -46,6 +46,19 @@ serveStdio(() => {
     throw new Error("it went wrong");
   });
   tool("write-something", { annotations: { destructiveHint: false, idempotentHint: true } }, async () => ({ content: [{ type: "text", text: "written" }] }));
+
+  // What the client at the other end has, and what it gives.
+  const wish = fromJsonSchema({ type: "object", properties: { wish: { enum: ["capabilities", "roots", "sampling"] } }, required: ["wish"] });
+  tool("ask-the-client", { inputSchema: wish }, async ({ wish }, ctx) => {
+    const says = (value) => ({ content: [{ type: "text", text: JSON.stringify(value) }] });
+    const sampling = { messages: [{ role: "user", content: { type: "text", text: "Hello" } }], maxTokens: 10 };
+    const modern = ctx.mcpReq.envelope?.["io.modelcontextprotocol/clientCapabilities"];
+    if (wish === "capabilities") return says(modern ?? server.server.getClientCapabilities());
+    if (era === "legacy") return says(wish === "roots" ? await server.server.listRoots() : await server.server.createMessage(sampling));
+    const given = ctx.mcpReq.inputResponses?.[wish];
+    if (given) return says(given);
+    return inputRequired({ inputRequests: { [wish]: wish === "roots" ? inputRequired.listRoots() : inputRequired.createMessage(sampling) } });
+  });
 
   server.registerResource(
     "full",
