@@ -20,6 +20,20 @@ in_every_era!(
 /// What the gate changes of every server.
 const GATE: &[Meant] = &[
     Meant {
+        things: &["getInstructions"],
+        place: "",
+        why: "they are the gateway's: a server's would be read as if they came from there, and nobody accepted them",
+        is_so: |direct, gated| {
+            text(gated).starts_with("Countersign") && !text(gated).contains("Everything") && direct != gated
+        },
+    },
+    Meant {
+        things: &["getServerCapabilities"],
+        place: "/extensions",
+        why: "calls that wait for a person can be followed as tasks of the gateway",
+        is_so: |direct, gated| direct.is_null() && *gated == json!({ "io.modelcontextprotocol/tasks": {} }),
+    },
+    Meant {
         things: &["tool"],
         place: "/name",
         why: "a source's name keeps tools of several servers apart, and scripts call them by a path of words",
@@ -99,6 +113,24 @@ const GATE: &[Meant] = &[
 /// What it changes of the published server beyond that.
 const EVERYTHING: &[Meant] = &[
     Meant {
+        things: &["getServerCapabilities"],
+        place: "/tasks",
+        why: "no tool of a source is called as a task",
+        is_so: |direct, gated| direct.is_object() && gated.is_null(),
+    },
+    Meant {
+        things: &["getServerCapabilities"],
+        place: "/completions",
+        why: "completing arguments is not passed on",
+        is_so: |direct, gated| direct.is_object() && gated.is_null(),
+    },
+    Meant {
+        things: &["getServerCapabilities"],
+        place: "/resources/subscribe",
+        why: "changed lists are announced; watching one resource is not passed on",
+        is_so: |direct, gated| *direct == json!(true) && gated.is_null(),
+    },
+    Meant {
         things: &["tool"],
         place: "",
         why: "a tool that can only be called as a task is not offered",
@@ -154,6 +186,12 @@ const OLDER_SERVER: &[Meant] = &[
 
 /// What it changes of the server with everything else.
 const SHOWS: &[Meant] = &[
+    Meant {
+        things: &["getServerCapabilities"],
+        place: "/logging",
+        why: "the gateway logs, whether or not a server behind it does",
+        is_so: |direct, gated| direct.is_null() && gated.is_object(),
+    },
     Meant {
         things: &["tool"],
         place: "/title",
@@ -212,6 +250,7 @@ const SAME_ERA: &[Meant] = &[Meant {
 fn the_published_everything_server_is_seen_as_if_directly(era: Era) {
     let script = "node_modules/@modelcontextprotocol/server-everything/dist/index.js";
     let mut pair = Pair::of(era, "everything", &toolbox().server(script, &["stdio"]));
+    pair.server();
     pair.tools();
     let gzip = |name: &str, output: &str| json!({ "name": name, "data": "data:text/plain,hello", "outputType": output });
     for (tool, arguments) in [
@@ -258,6 +297,7 @@ fn the_published_everything_server_is_seen_as_if_directly(era: Era) {
 
 fn a_server_with_everything_else_is_seen_as_if_directly(era: Era) {
     let mut pair = Pair::of(era, "shows", &toolbox().server("shows.mjs", &[]));
+    pair.server();
     pair.tools();
     let reads = ["show-blocks", "show-tree", "show-unasked-structure", "show-nothing"];
     for tool in reads.into_iter().chain(["write-something", "show-failure", "show-exception"]) {
@@ -301,6 +341,15 @@ impl Pair {
             source,
             differences: Differences::default(),
             _server: server,
+        }
+    }
+
+    /// What the server says of itself.
+    fn server(&mut self) {
+        for method in ["getServerCapabilities", "getInstructions"] {
+            let (direct, gated) =
+                (self.direct.ask(method, &Value::Null), self.gated.ask(method, &Value::Null));
+            self.differences.compare(method, &direct["result"], &gated["result"]);
         }
     }
 
