@@ -1,5 +1,7 @@
 //! What an admin says of one tool's effect: recorded with who said it, kept over a restart, and nothing asked before it counts.
 
+use std::time::Duration;
+
 use countersign_core::execution::Status;
 use countersign_kernel::ports::{Acceptance, EffectSetting, SourceHealth, Sources as _, SourcesError};
 use countersign_sdk::EffectClass;
@@ -143,8 +145,11 @@ async fn a_source_that_could_not_be_read_is_read_later_also_where_an_effect_was_
     assert_eq!(registry.list().await[0].health, SourceHealth::Failing);
     registry.set_effect(&admin(), "shop", says(LIST, EffectClass::Destroys)).await.unwrap();
     shop.write_document("Lists the orders.");
-    while registry.list().await[0].health != SourceHealth::Ready {
-        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
-    }
+    let is_read = async {
+        while registry.list().await[0].health != SourceHealth::Ready {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(60), is_read).await.expect("it is tried again");
     assert!(gateway.ask(LIST, json!({})).await.unwrap().paused().is_some());
 }
