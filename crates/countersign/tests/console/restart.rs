@@ -62,6 +62,9 @@ async fn pages_that_were_left_keep_no_connection_from_the_next_and_come_back_fre
     }
     assert!(begun.elapsed() < PATIENCE, "twelve pages took {:?}", begun.elapsed());
     browser.go(&house.desk, "/").await;
+    // A page that is left before it is whole has no place in the browser's history to come back to.
+    browser.is_filled().await;
+    browser.until("it is whole", "document.readyState === 'complete'").await;
     browser.click("nav a[href='/tools']").await;
     browser.until("it was left", "location.pathname === '/tools'").await;
     let waiting = house.desk.asks("lab.take", json!({})).await;
