@@ -1,7 +1,12 @@
-//! Audit records: one per transition, each chained to the one before.
+//! Audit records: one per commit, which lists its transitions, each record chained to the one before.
 //!
-//! Promise: a record that was changed, removed from the middle or moved breaks the chain, and [`verify`] says where. Whoever can
-//! write the whole file can restamp it; signed heads kept elsewhere are what guards against that.
+//! A record's text is `{"at":…,"execution":"exec_…","transitions":[{"what":"Decided",…},{"what":"CallStarted",…}]}`. A moment or
+//! execution that all transitions share stands once, before them; otherwise each transition has its own.
+//!
+//! Promise: a record that was changed, removed from the middle or moved breaks the chain, and [`verify`] says where. Somebody who
+//! can write the whole file can make a new chain; signed heads kept elsewhere guard against that.
+
+use std::borrow::Cow;
 
 use countersign_sdk::PrincipalId;
 use serde::{Deserialize, Serialize};
@@ -13,41 +18,32 @@ use crate::execution::Execution;
 use crate::ids::{CallNo, ElicitationId, ExecutionId};
 use crate::time::Timestamp;
 
-/// What is to be recorded; the store adds number and chain.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
+/// One transition, as it is recorded. The store puts those of a commit into one record.
+#[derive(Debug, Clone, PartialEq)]
+#[expect(missing_docs, reason = "at, by, execution, call and elicitation say what they are")]
 pub struct AuditEntry {
-    /// When.
     pub at: Timestamp,
     /// The name of the transition: a journal event's, or one of `SessionOpened`, `GrantGiven`, `GrantExpired`, `GrantRevoked`,
     /// `TokenCreated`, `TokenRevoked`, `TokenAdopted`, `UserAdded`, `UserChanged`, `UserDisabled`, `LoginBegan`, `LoginEnded`,
-    /// `ConfigurationLoaded`, `CatalogChanged`.
+    /// `ConfigurationLoaded`, `CatalogChanged`, `SourceChanged`.
     pub what: String,
-    /// Who did it; nobody where the gateway itself did.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// Nobody where the gateway itself did it.
     pub by: Option<PrincipalId>,
-    /// The execution it belongs to.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub execution: Option<ExecutionId>,
-    /// The call it belongs to.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub call: Option<CallNo>,
-    /// The question it belongs to.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub elicitation: Option<ElicitationId>,
-    /// What an approval is bound to, where it is about one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// The digest that an approval is bound to, where the transition is about one.
     pub digest: Option<Digest>,
-    /// What else an auditor wants to read. Never arguments or results: those are in the journal.
+    /// Further facts for auditors. Never arguments or results: those are in the journal.
     pub detail: String,
 }
 
-/// A recorded entry.
+/// The transitions of one commit, chained.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct AuditRecord {
     /// Its number, from 1, without gaps.
     pub seq: u64,
-    /// The entry, in the text that was hashed.
+    /// The transitions, in the text that was hashed.
     pub entry: String,
     /// The hash of the record before.
     pub prev: Digest,
@@ -77,15 +73,102 @@ pub struct BrokenChain {
 }
 
 impl AuditRecord {
-    /// The record that follows `prev` in the chain.
-    pub fn chained(prev_seq: u64, prev: Digest, entry: &AuditEntry) -> Result<Self, serde_json::Error> {
-        let (seq, entry) = (prev_seq + 1, serde_json::to_string(entry)?);
-        Ok(Self { seq, hash: link(seq, prev, &entry), entry, prev })
+    /// The record that follows `prev` in the chain, given the text of its transitions.
+    pub fn chained(prev_seq: u64, prev: Digest, entry: String) -> Self {
+        let (seq, hash) = link(prev_seq, prev, &entry);
+        Self { seq, entry, prev, hash }
     }
 
-    /// The entry.
-    pub fn parse(&self) -> Result<AuditEntry, serde_json::Error> {
-        serde_json::from_str(&self.entry)
+    /// The transitions.
+    pub fn parse(&self) -> Result<Vec<AuditEntry>, serde_json::Error> {
+        let Form { at, execution, transitions } = serde_json::from_str(&self.entry)?;
+        transitions.into_iter().map(|transition| transition.whole(at, execution)).collect()
+    }
+}
+
+/// The number and hash of the record with this text that follows `prev` in the chain.
+pub fn link(prev_seq: u64, prev: Digest, entry: &str) -> (u64, Digest) {
+    let seq = prev_seq + 1;
+    (seq, hash_of(seq, prev, entry))
+}
+
+/// The text of a record of these transitions.
+pub fn record_text(entries: &[AuditEntry]) -> Result<String, serde_json::Error> {
+    let at = shared(entries.iter().map(|entry| entry.at));
+    let execution = shared(entries.iter().map(|entry| entry.execution)).flatten();
+    let transition = |entry| Transition::of(entry, at, execution);
+    serde_json::to_string(&Form { at, execution, transitions: entries.iter().map(transition).collect() })
+}
+
+/// The value that all of them have.
+fn shared<T: PartialEq>(mut values: impl Iterator<Item = T>) -> Option<T> {
+    let first = values.next()?;
+    values.all(|value| value == first).then_some(first)
+}
+
+/// A record's text.
+#[derive(Serialize, Deserialize)]
+struct Form<'e> {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    at: Option<Timestamp>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    execution: Option<ExecutionId>,
+    #[serde(borrow)]
+    transitions: Vec<Transition<'e>>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Transition<'e> {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    at: Option<Timestamp>,
+    #[serde(borrow)]
+    what: Cow<'e, str>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    by: Option<Cow<'e, PrincipalId>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    execution: Option<ExecutionId>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    call: Option<CallNo>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    elicitation: Option<ElicitationId>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    digest: Option<Digest>,
+    #[serde(borrow, default, skip_serializing_if = "str::is_empty")]
+    detail: Cow<'e, str>,
+}
+
+impl<'e> Transition<'e> {
+    /// Without the moment and execution that the whole record has.
+    fn of(entry: &'e AuditEntry, at: Option<Timestamp>, execution: Option<ExecutionId>) -> Self {
+        Self {
+            at: at.is_none().then_some(entry.at),
+            what: entry.what.as_str().into(),
+            by: entry.by.as_ref().map(Cow::Borrowed),
+            execution: if execution.is_none() { entry.execution } else { None },
+            call: entry.call,
+            elicitation: entry.elicitation,
+            digest: entry.digest,
+            detail: entry.detail.as_str().into(),
+        }
+    }
+
+    fn whole(
+        self,
+        at: Option<Timestamp>,
+        execution: Option<ExecutionId>,
+    ) -> Result<AuditEntry, serde_json::Error> {
+        let at =
+            at.or(self.at).ok_or_else(|| <serde_json::Error as serde::de::Error>::missing_field("at"))?;
+        Ok(AuditEntry {
+            at,
+            what: self.what.into_owned(),
+            by: self.by.map(Cow::into_owned),
+            execution: execution.or(self.execution),
+            call: self.call,
+            elicitation: self.elicitation,
+            digest: self.digest,
+            detail: self.detail.into_owned(),
+        })
     }
 }
 
@@ -95,19 +178,24 @@ impl AuditFilter {
         *self == Self::default()
     }
 
-    /// Whether it lets this record through. An entry that cannot be read is nobody's, and only an open filter shows it.
+    /// Whether it lets this record through: one of its transitions fits all that is asked for. A record that cannot be read is
+    /// nobody's, and only an open filter shows it.
     pub fn admits(&self, record: &AuditRecord) -> bool {
         if self.is_open() {
             return true;
         }
-        // Most records are not wanted, and looking for a text is many times faster than reading the entry.
+        // Most records are not wanted, and looking for a text is many times faster than reading the record.
         if !self.could_admit(&record.entry) {
             return false;
         }
-        let Ok(entry) = record.parse() else { return false };
-        self.execution.is_none_or(|id| entry.execution == Some(id))
-            && self.by.as_ref().is_none_or(|by| entry.by.as_ref() == Some(by))
-            && self.what.as_ref().is_none_or(|what| entry.what == *what)
+        record.parse().is_ok_and(|transitions| transitions.iter().any(|transition| self.fits(transition)))
+    }
+
+    /// Whether one transition fits all that is asked for.
+    pub fn fits(&self, transition: &AuditEntry) -> bool {
+        self.execution.is_none_or(|id| transition.execution == Some(id))
+            && self.by.as_ref().is_none_or(|by| transition.by.as_ref() == Some(by))
+            && self.what.as_ref().is_none_or(|what| transition.what == *what)
     }
 
     fn could_admit(&self, entry: &str) -> bool {
@@ -133,16 +221,16 @@ pub fn verify<'a>(
         if record.prev != prev {
             return Err(broken("it does not follow from the record before"));
         }
-        if record.hash != link(record.seq, record.prev, &record.entry) {
+        if record.hash != hash_of(record.seq, record.prev, &record.entry) {
             return Err(broken("its content was changed"));
         }
         Ok((record.seq, record.hash))
     })
 }
 
-fn link(seq: u64, prev: Digest, entry: &str) -> Digest {
+fn hash_of(seq: u64, prev: Digest, entry: &str) -> Digest {
     let mut bytes = Vec::with_capacity(entry.len() + 64);
-    bytes.extend_from_slice(b"countersign/audit/1");
+    bytes.extend_from_slice(b"countersign/audit/2");
     bytes.extend_from_slice(&seq.to_be_bytes());
     bytes.extend_from_slice(prev.as_bytes());
     bytes.extend_from_slice(entry.as_bytes());
@@ -150,7 +238,7 @@ fn link(seq: u64, prev: Digest, entry: &str) -> Digest {
 }
 
 impl AuditEntry {
-    /// The record of a journal event, given the execution after it.
+    /// The transition that a journal event is, given the execution after it.
     pub fn of(execution: &Execution, event: &Event) -> Self {
         let mut entry = Self {
             at: event.at,
@@ -166,7 +254,7 @@ impl AuditEntry {
         entry
     }
 
-    /// A record that belongs to no execution.
+    /// A transition that belongs to no execution.
     pub fn bare(at: Timestamp, what: &str, by: Option<PrincipalId>, detail: String) -> Self {
         Self {
             at,
@@ -199,20 +287,20 @@ impl AuditEntry {
                 self.detail = format!("{}: {}", elicitation.tool, elicitation.because);
             }
             EventBody::Decided { elicitation, decision } => {
-                self.elicitation = Some(*elicitation);
-                self.call = execution.find(*elicitation).map(|a| a.elicitation.call);
-                self.digest = execution.find(*elicitation).map(|a| a.elicitation.digest);
+                self.fill_question(execution, *elicitation);
                 self.fill_decision(decision);
             }
             EventBody::Rejudged { call, policy_version } => {
-                self.call = Some(*call);
-                self.digest = execution.call(*call).map(|c| c.digest);
+                self.fill_call(execution, *call);
                 self.detail = format!("under policy {policy_version}");
             }
             EventBody::CallStarted { call, by } => {
-                self.call = Some(*call);
-                self.digest = execution.call(*call).map(|c| c.digest);
+                self.fill_call(execution, *call);
                 self.fill_start(by);
+            }
+            EventBody::CallReentered { call } => {
+                self.fill_call(execution, *call);
+                self.detail = "its handler is entered again".into();
             }
             EventBody::StepRecorded { call, name, .. } => {
                 self.call = Some(*call);
@@ -230,6 +318,10 @@ impl AuditEntry {
             EventBody::SleepEnded { request } => self.detail = format!("request {request}"),
             EventBody::ScriptWaits { seen } => self.detail = format!("after {seen} completions"),
             EventBody::Finished { outcome, .. } => self.detail = outcome_word(outcome),
+            EventBody::CancelRequested { by, reason } => {
+                self.by = Some(by.clone());
+                self.detail.clone_from(reason);
+            }
             EventBody::Cancelled { by, reason } => {
                 self.by.clone_from(by);
                 self.detail.clone_from(reason);
@@ -241,13 +333,29 @@ impl AuditEntry {
             EventBody::DoubtSettled { call, settlement, by } => {
                 self.call = Some(*call);
                 self.by = Some(by.clone());
-                self.detail = match settlement {
-                    Settlement::Done { .. } => "settled as done".into(),
-                    Settlement::Failed { message } => format!("settled as failed: {message}"),
-                    Settlement::Retry => "settled as retry".into(),
-                };
+                self.fill_settlement(settlement);
             }
         }
+    }
+
+    fn fill_call(&mut self, execution: &Execution, call: CallNo) {
+        self.call = Some(call);
+        self.digest = execution.call(call).map(|c| c.digest);
+    }
+
+    fn fill_question(&mut self, execution: &Execution, id: ElicitationId) {
+        let asked = execution.find(id).map(|asked| &asked.elicitation);
+        self.elicitation = Some(id);
+        self.call = asked.map(|elicitation| elicitation.call);
+        self.digest = asked.map(|elicitation| elicitation.digest);
+    }
+
+    fn fill_settlement(&mut self, settlement: &Settlement) {
+        self.detail = match settlement {
+            Settlement::Done { .. } => "settled as done".into(),
+            Settlement::Failed { message } => format!("settled as failed: {message}"),
+            Settlement::Retry => "settled as retry".into(),
+        };
     }
 
     fn fill_start(&mut self, by: &StartedBy) {
@@ -296,7 +404,7 @@ mod tests {
         (0..n)
             .map(|i| {
                 let entry = AuditEntry::bare(Timestamp::from_millis(i), "Test", None, format!("record {i}"));
-                let record = AuditRecord::chained(seq, prev, &entry).unwrap();
+                let record = AuditRecord::chained(seq, prev, record_text(&[entry]).unwrap());
                 (seq, prev) = (record.seq, record.hash);
                 record
             })
@@ -313,7 +421,9 @@ mod tests {
     #[test]
     fn a_filter_goes_by_what_an_entry_says_and_not_by_what_stands_in_its_text() {
         let (id, ann) = (ExecutionId::from_random([7; 16]), PrincipalId::parse("a\"n\\n").unwrap());
-        let record = |entry: &AuditEntry| AuditRecord::chained(0, Digest::ZERO, entry).unwrap();
+        let record = |entry: &AuditEntry| {
+            AuditRecord::chained(0, Digest::ZERO, record_text(std::slice::from_ref(entry)).unwrap())
+        };
         let bare = AuditEntry::bare(Timestamp::from_millis(1), "Asked", Some(ann.clone()), String::new());
         let wanted = record(&AuditEntry { execution: Some(id), ..bare.clone() });
         let filter =
@@ -332,6 +442,46 @@ mod tests {
         }
         let unreadable = AuditRecord { entry: format!("{{ {id}"), ..wanted };
         assert!(!filter.admits(&unreadable) && AuditFilter::default().admits(&unreadable));
+    }
+
+    #[test]
+    fn what_all_transitions_share_stands_once_and_each_is_read_back_whole() {
+        let (one, other) = (ExecutionId::from_random([1; 16]), ExecutionId::from_random([2; 16]));
+        let bare = |ms, what| AuditEntry::bare(Timestamp::from_millis(ms), what, None, String::new());
+        let ann = PrincipalId::parse("ann").unwrap();
+        let decided = AuditEntry { execution: Some(one), by: Some(ann), ..bare(7, "Decided") };
+        let started = AuditEntry { execution: Some(one), call: Some(CallNo(0)), ..bare(7, "CallStarted") };
+        let text = record_text(&[decided.clone(), started.clone()]).unwrap();
+        let golden = r#"{"at":7,"execution":"exec_01010101010101010101010101010101","transitions":[{"what":"Decided","by":"ann"},{"what":"CallStarted","call":0}]}"#;
+        assert_eq!(text, golden);
+        let elsewhere = AuditEntry { execution: Some(other), ..bare(9, "Asked") };
+        for entries in [
+            vec![decided.clone(), started.clone()],
+            vec![decided.clone(), elsewhere],
+            vec![decided, bare(7, "TokenRevoked")],
+            vec![bare(1, "One"), bare(2, "Two")],
+            vec![started],
+            vec![],
+        ] {
+            let record = AuditRecord::chained(0, Digest::ZERO, record_text(&entries).unwrap());
+            assert_eq!(record.parse().unwrap(), entries);
+        }
+    }
+
+    #[test]
+    fn a_filter_wants_one_transition_that_fits_all_of_it() {
+        let (ann, bob) = (PrincipalId::parse("ann").unwrap(), PrincipalId::parse("bob").unwrap());
+        let bare = |what, by: &PrincipalId| {
+            AuditEntry::bare(Timestamp::from_millis(1), what, Some(by.clone()), String::new())
+        };
+        let entries = [bare("Asked", &ann), bare("Decided", &bob)];
+        let record = AuditRecord::chained(0, Digest::ZERO, record_text(&entries).unwrap());
+        let admits = |what: &str, by: &PrincipalId| {
+            let filter = AuditFilter { execution: None, by: Some(by.clone()), what: Some(what.to_owned()) };
+            filter.admits(&record)
+        };
+        assert!(admits("Asked", &ann) && admits("Decided", &bob));
+        assert!(!admits("Asked", &bob) && !admits("Decided", &ann));
     }
 
     #[test]

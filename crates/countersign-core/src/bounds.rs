@@ -3,6 +3,8 @@
 //! Promise: a value that passes has a canonical form that says exactly what it says. Integers that a double cannot
 //! hold would be shown and digested as their neighbour, so they are refused here.
 
+use std::time::Duration;
+
 use serde_json::Value;
 
 /// The largest argument, answer or result, in bytes of JSON.
@@ -25,6 +27,10 @@ pub const MAX_SCRIPT_JOURNAL_BYTES: usize = 64 * 1024 * 1024;
 pub const MAX_ASKS_PER_CALL: usize = 100;
 /// The most steps one call may record.
 pub const MAX_STEPS_PER_CALL: usize = 1_000;
+/// How often a handler is entered without getting any further before it is taken to be what brings the process down.
+pub const MAX_ENTRIES: u32 = 3;
+/// How long after a person settled a call as "run it again" it may still start.
+pub const RETRY_VALID_FOR: Duration = Duration::from_secs(24 * 60 * 60);
 /// The longest journal.
 pub const MAX_JOURNAL_EVENTS: u64 = 100_000;
 /// Room at the end of a journal that is kept for ending what has begun: no step and no question goes there.
@@ -72,7 +78,14 @@ impl BoundsError {
 
 /// Checks a value that a person will be shown: size, depth, and that its canonical form says what it says.
 pub fn check(value: &Value) -> Result<(), BoundsError> {
-    Walk { left: MAX_VALUE_BYTES, content: Content::Shown }.visit(value, 0)
+    measure(value).map(|_| ())
+}
+
+/// The same, and about how many bytes it has.
+pub fn measure(value: &Value) -> Result<usize, BoundsError> {
+    let mut walk = Walk { left: MAX_VALUE_BYTES, content: Content::Shown };
+    walk.visit(value, 0)?;
+    Ok(MAX_VALUE_BYTES - walk.left)
 }
 
 /// Checks only size and depth, for values that are bound to no digest.

@@ -60,6 +60,12 @@ pub enum EventBody {
         /// On what authority.
         by: StartedBy,
     },
+    /// The handler is entered again: it was parked at a question, or its process died. Recorded before it is entered, so that a
+    /// handler that brings the process down is not entered for ever.
+    CallReentered {
+        /// Which call.
+        call: CallNo,
+    },
     /// A handler finished a piece of work that must not be repeated.
     StepRecorded {
         /// Which call.
@@ -108,6 +114,14 @@ pub enum EventBody {
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         logs: Vec<LogLine>,
     },
+    /// Somebody wants a script stopped while one of its calls may be having its effect: nothing more of it starts, and it is
+    /// cancelled once that call has ended.
+    CancelRequested {
+        /// Who asked for it.
+        by: PrincipalId,
+        /// Why.
+        reason: String,
+    },
     /// The execution was stopped.
     Cancelled {
         /// By whom; nobody where the gateway itself did.
@@ -153,6 +167,9 @@ pub struct Started {
     /// The caller's own key: the same key again is the same execution.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub idempotency_key: Option<String>,
+    /// What was asked for under the key, before defaults and hooks changed it, as one digest.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub requested: Option<Digest>,
     /// What runs, where the execution is a script.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub script: Option<Box<Script>>,
@@ -312,6 +329,7 @@ impl EventBody {
             Self::Decided { .. } => "Decided",
             Self::Rejudged { .. } => "Rejudged",
             Self::CallStarted { .. } => "CallStarted",
+            Self::CallReentered { .. } => "CallReentered",
             Self::StepRecorded { .. } => "StepRecorded",
             Self::CallSettled { .. } => "CallSettled",
             Self::CallRefused { .. } => "CallRefused",
@@ -319,6 +337,7 @@ impl EventBody {
             Self::SleepEnded { .. } => "SleepEnded",
             Self::ScriptWaits { .. } => "ScriptWaits",
             Self::Finished { .. } => "Finished",
+            Self::CancelRequested { .. } => "CancelRequested",
             Self::Cancelled { .. } => "Cancelled",
             Self::FoundInDoubt { .. } => "FoundInDoubt",
             Self::DoubtSettled { .. } => "DoubtSettled",

@@ -9,6 +9,7 @@
 pub mod audit;
 pub mod bounds;
 pub mod canonical;
+pub mod commit;
 pub mod digest;
 pub mod elicitation;
 pub mod event;

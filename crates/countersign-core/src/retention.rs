@@ -4,10 +4,12 @@
 //! are recorded as their size and SHA-256, so that the record still proves what was read, and an agent that reads much does
 //! not fill the disk. Everything else is kept whole.
 
+use countersign_sdk::AskKind;
 use serde_json::json;
 
 use crate::canonical::{Canonical, Verbatim};
 use crate::digest::{Binding, Digest};
+use crate::elicitation::{Elicitation, Origin};
 use crate::event::{CallOutcome, Event, EventBody};
 use crate::execution::Execution;
 
@@ -17,8 +19,12 @@ pub const MAX_KEPT_READ_BYTES: usize = 64 * 1024;
 /// The name of the one field of a record that stands for a value.
 pub const NOT_KEPT: &str = "countersign/notKept";
 
-/// What an event needs on disk besides its values: its row, its audit record and their indexes, about.
-const BYTES_PER_EVENT: usize = 512;
+/// What a commit needs on disk besides its events: its row, its audit record and their indexes, about.
+const BYTES_PER_COMMIT: usize = 512;
+/// What an event needs on disk besides its values, about.
+const BYTES_PER_EVENT: usize = 256;
+/// What a question needs on disk besides its message, arguments and form, about.
+const BYTES_PER_QUESTION: usize = 512;
 
 /// An event as it is recorded of an execution that only read. The digest of its call is then that of what is recorded.
 #[must_use]
@@ -71,15 +77,26 @@ pub fn stored_bytes(events: &[Event]) -> usize {
         ] if outcome == same => outcome_bytes(outcome),
         _ => 0,
     };
-    values - settled_at_the_end + events.len() * BYTES_PER_EVENT
+    values - settled_at_the_end + BYTES_PER_COMMIT + events.len() * BYTES_PER_EVENT
+}
+
+/// About how many bytes a question stands for: what a requester's open questions are bounded by.
+#[must_use]
+pub fn question_bytes(asked: &Elicitation) -> usize {
+    let form = match &asked.kind {
+        AskKind::Approval => 0,
+        AskKind::Form { schema } => schema.as_value().to_string().len(),
+    };
+    asked.args.as_str().len() + asked.message.len() + form + BYTES_PER_QUESTION
 }
 
 fn value_bytes(event: &Event) -> usize {
     match &event.body {
         EventBody::Started(started) => started.script.as_ref().map_or(0, |script| script.source.len()),
         EventBody::CallIssued(issued) => issued.args.as_str().len(),
-        // Once in the journal, and once where it is found among all questions.
-        EventBody::Asked(asked) => 2 * (asked.args.as_str().len() + asked.message.len()),
+        // The gate's question refers to the arguments of its call.
+        EventBody::Asked(asked) if asked.origin == Origin::Gate => asked.message.len(),
+        EventBody::Asked(asked) => asked.args.as_str().len() + asked.message.len(),
         EventBody::StepRecorded { value, .. } => value.as_str().len(),
         EventBody::CallSettled { outcome, .. } => outcome_bytes(outcome),
         EventBody::Finished { outcome, logs } => {

@@ -6,12 +6,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use countersign_core::bounds;
+use countersign_core::bounds::{self, BoundsError};
 use countersign_core::canonical::Canonical;
-use countersign_core::digest::Binding;
+use countersign_core::digest::{Binding, Digest};
 use countersign_core::elicitation::Proof;
-use countersign_core::event::{CallIssued, CallOutcome, EventBody, Failure, Kind, Started};
-use countersign_core::execution::Next;
+use countersign_core::event::{CallIssued, EventBody, Failure, Kind, Started};
+use countersign_core::execution::call_digest;
 use countersign_core::ids::{CallNo, ExecutionId, TokenId};
 use countersign_core::retention::args_of_a_read;
 use countersign_sdk::{Principal, PrincipalKind, SessionId};
@@ -20,10 +20,9 @@ use serde_json::Value;
 use crate::catalog::{Catalog, CatalogTool};
 use crate::error::{CallError, GatewayError};
 use crate::hooks::Hooked;
-use crate::journal::Beside;
+use crate::journal::Record;
 use crate::kernel::Kernel;
-use crate::live::{Live, State};
-use crate::ports::StoreError;
+use crate::owner::Owner;
 
 /// The longest idempotency key.
 const MAX_KEY_BYTES: usize = 200;
@@ -43,6 +42,13 @@ pub struct CallRequest {
     pub key: Option<String>,
     /// How long the caller waits for an answer.
     pub patience: Patience,
+}
+
+impl CallRequest {
+    /// What is asked for, as one digest.
+    fn digest(&self) -> Result<Digest, BoundsError> {
+        Ok(call_digest(&self.path, &Canonical::of(&self.args)?))
+    }
 }
 
 /// Who acts, and with which token.
@@ -77,9 +83,9 @@ pub enum Patience {
     Unlimited,
 }
 
-/// A call that became an execution, or turned out to be one already.
-pub(crate) enum Accepted {
-    New(Arc<Live>),
+/// A call or script that becomes an execution when its owner is spawned, or that is one already.
+pub(crate) enum Owned {
+    New(Box<Owner>),
     Known(ExecutionId),
 }
 
@@ -91,39 +97,30 @@ pub(crate) struct Admitted {
     pub(crate) denied: Option<String>,
 }
 
+impl Admitted {
+    /// Whether an event issued this very call.
+    fn is_issued_by(&self, body: &EventBody) -> bool {
+        let EventBody::CallIssued(issued) = body else { return false };
+        issued.path == *self.tool.path()
+            && (issued.args == self.args || issued.args == args_of_a_read(&self.args))
+    }
+}
+
 impl Kernel {
-    pub(crate) async fn accept(self: &Arc<Self>, request: &CallRequest) -> Result<Accepted, CallError> {
+    /// Steps 1 to 3 of a call's way; its owner goes on from there. A key that was used before is looked up first, so that a
+    /// retry gets the recorded outcome whatever tools, hooks and rules say now.
+    pub(crate) async fn accept(self: &Arc<Self>, request: &CallRequest) -> Result<Owned, CallError> {
         let CallRequest { caller, session, .. } = request;
         self.check_caller(caller, session, request.key.as_deref()).await?;
+        if let Some(known) = self.known(request).await? {
+            return Ok(Owned::Known(known));
+        }
+        // Before anything else walks it: what is nested too deeply would take the stack with it.
+        let bytes = bounds::measure(&request.args)?;
+        let slot = self.calls_in_flight.take(&caller.principal.id, bytes).ok_or(CallError::TooManyCalls)?;
         let admitted = self.admit(&request.path, &request.args, &caller.principal, session).await?;
-        if let Some(known) = self.known(request, &admitted).await? {
-            return Ok(Accepted::Known(known));
-        }
-        let mut state = self.issue(request, &admitted)?;
-        let judged = match &admitted.denied {
-            Some(reason) => {
-                self.settle_now(&mut state, CallNo(0), CallOutcome::Failed(denied_by_hook(reason))).await
-            }
-            None => self.judge(&mut state, CallNo(0)).await.map(|_| ()),
-        };
-        match judged {
-            Err(GatewayError::Store(StoreError::KeyTaken(known))) => {
-                self.same_call(known, admitted.tool.path().as_str(), &admitted.args).await?;
-                return Ok(Accepted::Known(known));
-            }
-            Err(error) => {
-                // The caller is told that nothing is confirmed; should it have been written all the same, it goes on.
-                self.go_on_if_stored(state);
-                return Err(error.into());
-            }
-            Ok(()) => {}
-        }
-        state.driven = true;
-        // Whoever was told of the question may have answered it already: then what is in memory here is old.
-        state.doubtful |= state.execution.next() == Next::AwaitPeople;
-        let ours = Arc::new(Live::new(state));
-        let live = self.registry.insert(Arc::clone(&ours));
-        Ok(if Arc::ptr_eq(&live, &ours) { Accepted::New(live) } else { Accepted::Known(live.id) })
+        let record = self.issue(request, &admitted)?;
+        Ok(Owned::New(Box::new(Owner::new(self, record, Some(slot)).denied_by(admitted.denied))))
     }
 
     pub(crate) async fn check_caller(
@@ -168,8 +165,6 @@ impl Kernel {
                 tool.path()
             )));
         }
-        // Before anything walks it: what is nested too deeply would take the stack with it.
-        bounds::check(args)?;
         let invalid = |violations| CallError::InvalidInput { violations };
         let args = tool.tool().admit(args.clone()).map_err(invalid)?;
         let (args, denied) = match self.hooks.before(tool, args.clone(), principal, session).await {
@@ -181,29 +176,35 @@ impl Kernel {
     }
 
     /// The execution this request already is, by its key.
-    async fn known(
-        &self,
-        request: &CallRequest,
-        admitted: &Admitted,
-    ) -> Result<Option<ExecutionId>, CallError> {
+    async fn known(&self, request: &CallRequest) -> Result<Option<ExecutionId>, CallError> {
         let Some(key) = &request.key else { return Ok(None) };
         let Some(id) = self.store.by_key(&request.caller.principal.id, key).await? else { return Ok(None) };
-        self.same_call(id, admitted.tool.path().as_str(), &admitted.args).await?;
+        self.check_same_call(id, request).await?;
         Ok(Some(id))
     }
 
-    async fn same_call(&self, id: ExecutionId, path: &str, args: &Canonical) -> Result<(), CallError> {
+    /// Whether the execution of a key was asked for with this very request.
+    pub(crate) async fn check_same_call(
+        &self,
+        id: ExecutionId,
+        request: &CallRequest,
+    ) -> Result<(), CallError> {
         let journal = self.store.journal(id).await?;
-        let same = journal.iter().any(|event| match &event.body {
-            EventBody::CallIssued(issued) => {
-                issued.path == *path && (issued.args == *args || issued.args == args_of_a_read(args))
-            }
-            _ => false,
-        });
-        if same { Ok(()) } else { Err(CallError::KeyMismatch(id)) }
+        let requested = request.digest()?;
+        let mut is_same = journal.iter().any(
+            |event| matches!(&event.body, EventBody::Started(started) if started.requested == Some(requested)),
+        );
+        if !is_same {
+            // Defaults that are sent and defaults that are filled in are the same request.
+            let CallRequest { path, args, caller, session, .. } = request;
+            let admitted = self.admit(path, args, &caller.principal, session).await.ok();
+            is_same = admitted
+                .is_some_and(|admitted| journal.iter().any(|event| admitted.is_issued_by(&event.body)));
+        }
+        if is_same { Ok(()) } else { Err(CallError::KeyMismatch(id)) }
     }
 
-    fn issue(&self, request: &CallRequest, admitted: &Admitted) -> Result<State, CallError> {
+    fn issue(&self, request: &CallRequest, admitted: &Admitted) -> Result<Record, CallError> {
         let execution = ExecutionId::from_random(self.random()?);
         let requester = &request.caller.principal;
         let issued = self.issued(CallNo(0), admitted, requester, &request.session);
@@ -214,9 +215,10 @@ impl Kernel {
             requester: requester.clone(),
             token: request.caller.token,
             idempotency_key: request.key.clone(),
+            requested: request.key.as_ref().map(|_| request.digest()).transpose()?,
             script: None,
         };
-        Ok(State::fresh(self.opening(started, issued))?)
+        Ok(Record::fresh(self.opening(started, issued))?)
     }
 
     /// A call as it is issued.
@@ -248,21 +250,6 @@ impl Kernel {
             line: None,
             source: Some(tool.source().to_owned()),
         }
-    }
-
-    /// Records the outcome of a call that never ran, and with it the end of a one-call execution. In a script nothing
-    /// happened that must not be lost, so it is written with what comes next.
-    pub(crate) async fn settle_now(
-        &self,
-        state: &mut State,
-        call: CallNo,
-        outcome: CallOutcome,
-    ) -> Result<(), GatewayError> {
-        let settled = EventBody::CallSettled { call, outcome: outcome.clone() };
-        if state.execution.kind() == Kind::Script {
-            return self.note(state, vec![settled]);
-        }
-        self.record(state, vec![settled, EventBody::finished(outcome)], Beside::default()).await
     }
 }
 

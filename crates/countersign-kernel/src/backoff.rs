@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use tokio::time::Instant;
+
 use crate::error::GatewayError;
 use crate::kernel::Kernel;
 use crate::ports::{ScriptFault, StoreError};
@@ -10,25 +12,27 @@ const SHORTEST: Duration = Duration::from_millis(10);
 const LONGEST: Duration = Duration::from_secs(2);
 
 /// Pauses that grow from failure to failure.
-pub(crate) struct Backoff<'a> {
-    kernel: &'a Kernel,
+#[derive(Debug)]
+pub(crate) struct Backoff {
     next: Duration,
 }
 
-impl<'a> Backoff<'a> {
-    pub(crate) fn new(kernel: &'a Kernel) -> Self {
-        Self { kernel, next: SHORTEST }
+impl Default for Backoff {
+    fn default() -> Self {
+        Self { next: SHORTEST }
     }
+}
 
-    /// Waits before another try; gives the error back where another try cannot help.
-    pub(crate) async fn pause(&mut self, error: GatewayError) -> Result<(), GatewayError> {
-        if self.kernel.is_closed() || !is_passing(&error) {
-            return Err(error);
+impl Backoff {
+    /// When to try again; nothing where another try cannot help.
+    pub(crate) fn next_try(&mut self, kernel: &Kernel, error: &GatewayError) -> Option<Instant> {
+        if kernel.is_closed() || !is_passing(error) {
+            return None;
         }
         tracing::warn!(cause = ?error, "it failed; trying again");
-        tokio::time::sleep(self.next).await;
+        let at = Instant::now() + self.next;
         self.next = (self.next * 2).min(LONGEST);
-        Ok(())
+        Some(at)
     }
 
     /// The last try worked.
@@ -38,7 +42,7 @@ impl<'a> Backoff<'a> {
 }
 
 /// Whether the same thing may work later.
-fn is_passing(error: &GatewayError) -> bool {
+pub(crate) fn is_passing(error: &GatewayError) -> bool {
     match error {
         GatewayError::Store(store) => {
             matches!(store, StoreError::Unavailable(_) | StoreError::Overloaded | StoreError::Conflict { .. })

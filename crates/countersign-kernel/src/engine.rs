@@ -9,25 +9,25 @@ use std::sync::Arc;
 
 use countersign_core::bounds::BoundsError;
 use countersign_core::canonical::Canonical;
-use countersign_core::digest::Binding;
-use countersign_core::event::{CallIssued, CallOutcome, Failure, Kind, Started};
-use countersign_core::execution::Next;
+use countersign_core::digest::{Binding, Digest};
+use countersign_core::event::{CallIssued, Failure, Kind, Started};
+use countersign_core::execution::Status;
 use countersign_core::ids::{CallNo, ElicitationId, ExecutionId};
-use countersign_core::policy::{Effect, PathPattern, Subject, Verdict};
+use countersign_core::policy::{Effect, PathPattern};
 use countersign_sdk::SessionId;
 use serde_json::Value;
 
-use crate::accept::Caller;
+use crate::accept::{Caller, Patience};
 use crate::catalog::CatalogTool;
 use crate::decide::{Answer, Coverage, Decide, Target};
-use crate::drive::{GateQuestion, denied};
 use crate::error::{DecideError, GatewayError};
 use crate::grants::NewGrant;
+use crate::journal::Record;
 use crate::kernel::Kernel;
-use crate::live::{Guard, State};
+use crate::owner::{Message, Owner};
 use crate::ports::{ElicitationFilter, Page};
-use crate::result::Pending;
-use crate::settings::People;
+use crate::registry::Until;
+use crate::result::{ExecutionResult, Pending};
 
 /// The gate of one session.
 #[derive(Clone)]
@@ -36,6 +36,7 @@ pub struct ElicitationEngine {
     session: SessionId,
     requester: Caller,
     decider: Caller,
+    asking: Arc<tokio::sync::Mutex<()>>,
 }
 
 /// How a call passed the gate.
@@ -83,19 +84,45 @@ impl GateError {
 
 impl ElicitationEngine {
     pub(crate) fn new(kernel: Arc<Kernel>, session: SessionId, requester: Caller, decider: Caller) -> Self {
-        Self { kernel, session, requester, decider }
+        Self { kernel, session, requester, decider, asking: Arc::default() }
     }
 
-    /// Lets a call through, or waits for a person. Returns at once for safe and for session-approved tools.
+    /// Lets a call through, or waits for a person. Returns at once for safe and for session-approved tools. Whatever is let
+    /// through is recorded, as an execution of its own.
     pub async fn gate(&self, tool: &CatalogTool, args: &Value) -> Result<Passage, GateError> {
-        let verdict = self.verdict(tool, args);
-        match verdict.effect {
-            Effect::Allow => return Ok(Passage::Safe),
-            Effect::Deny => return Err(GateError::Refused(denied(&verdict))),
-            Effect::Ask if self.passes_freely(tool) => return Ok(Passage::Remembered),
-            Effect::Ask => {}
+        if self.kernel.is_closed() {
+            return Err(GatewayError::Closed.into());
         }
-        Box::pin(self.wait_at_gate(tool, args)).await
+        let known = self.kernel.catalog.at(tool.path());
+        if known.is_none_or(|known| known.fingerprint() != tool.fingerprint()) {
+            return Err(GateError::UnknownTool);
+        }
+        let args = Canonical::of(args).map_err(|e: BoundsError| GateError::InvalidInput(e.to_string()))?;
+        let record = self.opening(tool, args)?;
+        let call = record.execution.call(CallNo(0)).cloned().ok_or(GateError::UnknownTool)?;
+        let asks = self.kernel.verdict(&record.execution, &call, tool).effect == Effect::Ask;
+        if !asks {
+            return match self.enter(record).await? {
+                Entered::Passed => Ok(Passage::Safe),
+                Entered::Waits(execution) => Box::pin(self.until_decided(execution)).await,
+            };
+        }
+        if self.kernel.gate_message(&call).is_none() {
+            let problem = "the tool cannot say what it would do with these arguments";
+            return Err(GateError::InvalidInput(problem.into()));
+        }
+        let execution = {
+            // One after the other, so that two programs at the gate with the same call find one question.
+            let _turn = self.asking.lock().await;
+            match self.question_before(call.digest).await? {
+                Some(execution) => execution,
+                None => match self.enter(record).await? {
+                    Entered::Passed => return Ok(Passage::Remembered),
+                    Entered::Waits(execution) => execution,
+                },
+            }
+        };
+        Box::pin(self.until_decided(execution)).await
     }
 
     /// Decides the pending elicitation of this id, its own or its execution's. True if it was found and this is now its
@@ -193,76 +220,28 @@ impl ElicitationEngine {
                 self.kernel.store.elicitation(id).await.ok()??.session
             }
             Target::Execution(id) | Target::ShownBy(id, _) => {
-                let (live, state) = self.kernel.find(id).await.ok()??;
-                let session = state.execution.session().clone();
-                self.kernel.release(&live, state);
-                session
+                self.kernel.store.execution(id).await.ok()??.session
             }
         };
         (session == self.session).then_some(target)
     }
 
-    fn verdict(&self, tool: &CatalogTool, args: &Value) -> Verdict {
-        self.kernel.policy.decide(&Subject {
-            path: tool.path(),
-            effects: tool.effects(),
-            source: tool.source(),
-            args,
-            principal: &self.requester.principal,
-            session: &self.session,
-        })
-    }
-
-    fn passes_freely(&self, tool: &CatalogTool) -> bool {
-        let now = self.kernel.now();
-        self.kernel.grants.covers_freely(&self.session, tool.path(), tool.fingerprint(), now)
-    }
-
-    async fn wait_at_gate(&self, tool: &CatalogTool, args: &Value) -> Result<Passage, GateError> {
-        let kernel = &self.kernel;
-        if kernel.catalog.at(tool.path()).is_none_or(|known| known.fingerprint() != tool.fingerprint()) {
-            return Err(GateError::UnknownTool);
-        }
-        kernel.retire_expired_grants(&self.session).await?;
-        if self.passes_freely(tool) {
-            return Ok(Passage::Remembered);
-        }
-        if kernel.settings.people == People::Nobody {
-            let failure =
-                Failure::new("denied", "The call needs a person's approval and nobody can be reached.");
-            return Err(GateError::Refused(failure));
-        }
-        let args = Canonical::of(args).map_err(|e: BoundsError| GateError::InvalidInput(e.to_string()))?;
-        let execution = match self.question_before(tool, &args).await? {
-            Some(execution) => execution,
-            None => self.ask(tool, args).await?,
-        };
-        self.until_decided(execution).await
-    }
-
     /// The question that this very call already asked, before it was interrupted.
-    async fn question_before(
-        &self,
-        tool: &CatalogTool,
-        args: &Canonical,
-    ) -> Result<Option<ExecutionId>, GateError> {
-        let digest = self.binding(tool, args).digest();
+    async fn question_before(&self, digest: Digest) -> Result<Option<ExecutionId>, GateError> {
         let filter = ElicitationFilter { digest: Some(digest), ..ElicitationFilter::default() };
         let rows =
             self.kernel.store.elicitations(filter, Page::first(1_000)).await.map_err(GatewayError::from)?;
         for row in rows.items.iter().rev() {
-            if let Some((live, state)) = self.kernel.find(row.execution).await? {
-                let waits = state.execution.kind() == Kind::Gate && state.execution.end().is_none();
-                self.kernel.release(&live, state);
-                if waits {
-                    return Ok(Some(row.execution));
-                }
+            let execution = self.kernel.store.execution(row.execution).await.map_err(GatewayError::from)?;
+            if execution.is_some_and(|it| it.kind == Kind::Gate && !it.status.is_final()) {
+                return Ok(Some(row.execution));
             }
         }
         Ok(None)
     }
 
-    async fn ask(&self, tool: &CatalogTool, args: Canonical) -> Result<ExecutionId, GateError> {
+    /// An execution that is nothing but the gate.
+    fn opening(&self, tool: &CatalogTool, args: Canonical) -> Result<Record, GateError> {
         let kernel = &self.kernel;
         let execution = ExecutionId::from_random(kernel.random()?);
         let digest = self.binding(tool, &args).digest();
@@ -273,6 +252,7 @@ impl ElicitationEngine {
             requester: self.requester.principal.clone(),
             token: self.requester.token,
             idempotency_key: None,
+            requested: None,
             script: None,
         };
         let issued = CallIssued {
@@ -287,60 +267,33 @@ impl ElicitationEngine {
             line: None,
             source: Some(tool.source().to_owned()),
         };
-        let mut state = State::fresh(kernel.opening(started, issued)).map_err(GatewayError::from)?;
-        let Some(call) = state.execution.call(CallNo(0)).cloned() else { return Err(GateError::UnknownTool) };
-        let message = kernel.gate_message(&call).ok_or_else(|| {
-            GateError::InvalidInput("the tool cannot say what it would do with these arguments".into())
-        })?;
-        let question = GateQuestion {
-            message,
-            because: "the tool is destructive".into(),
-            expires: kernel.settings.expires,
-            remember: kernel.remember_for(tool.path(), None),
-        };
-        kernel.put_gate_question(&mut state, &call, question).await?;
-        Ok(execution)
+        Ok(Record::fresh(kernel.opening(started, issued)).map_err(GatewayError::from)?)
+    }
+
+    /// Enters the gate: the call is let through and recorded, refused, or waits for a person.
+    async fn enter(&self, record: Record) -> Result<Entered, GateError> {
+        let (kernel, execution) = (&self.kernel, record.id());
+        let result = kernel.first_answer(Owner::new(kernel, record, None), Patience::UntilPaused).await?;
+        match result.status {
+            Status::Succeeded => Ok(Entered::Passed),
+            Status::Waiting | Status::Running => Ok(Entered::Waits(execution)),
+            _ => Err(GateError::Refused(refusal(result))),
+        }
     }
 
     async fn until_decided(&self, execution: ExecutionId) -> Result<Passage, GateError> {
         loop {
-            let waiting = self.kernel.waiters.join(execution);
-            let changed = waiting.changed.notified();
-            tokio::pin!(changed);
-            changed.as_mut().enable();
-            let Some((live, mut state)) = self.kernel.find(execution).await? else {
+            let Some(result) = self.kernel.wait_until(execution, Until::Moved, None).await? else {
                 return Err(GateError::UnknownTool);
             };
-            let passed = self.pass(&mut state, execution).await;
-            self.kernel.release(&live, state);
-            if let Some(passage) = passed? {
+            if result.status.is_final() {
+                return Err(GateError::Refused(refusal(result)));
+            }
+            if let Some(passage) = self.kernel.request(execution, Message::Pass).await?.transpose()?.flatten()
+            {
                 return Ok(passage);
             }
-            changed.await;
         }
-    }
-
-    /// Uses the approval if it is there; nothing while it is not.
-    async fn pass(&self, state: &mut Guard, execution: ExecutionId) -> Result<Option<Passage>, GateError> {
-        loop {
-            match state.execution.next() {
-                Next::RecordStart(call) => {
-                    self.kernel.record_start(state, call).await?;
-                    if state.execution.failure().is_none() {
-                        return Ok(Some(Passage::Approved { execution }));
-                    }
-                }
-                Next::Settle(call, failure) => {
-                    self.kernel.settle_now(state, call, CallOutcome::Failed(failure)).await?;
-                }
-                Next::AwaitPeople => return Ok(None),
-                _ => break,
-            }
-        }
-        let refused = state.execution.failure().cloned();
-        Err(GateError::Refused(
-            refused.unwrap_or_else(|| Failure::new("cancelled", "The question was answered elsewhere.")),
-        ))
     }
 
     fn binding<'a>(&'a self, tool: &'a CatalogTool, args: &'a Canonical) -> Binding<'a> {
@@ -353,6 +306,17 @@ impl ElicitationEngine {
             policy_version: self.kernel.policy_version,
         }
     }
+}
+
+/// What came of a call at the gate.
+enum Entered {
+    Passed,
+    Waits(ExecutionId),
+}
+
+/// Why a call did not pass, or that its approval was used by another program.
+fn refusal(result: ExecutionResult) -> Failure {
+    result.error.unwrap_or_else(|| Failure::new("cancelled", "The question was answered elsewhere."))
 }
 
 fn target(id: &str) -> Option<Target> {

@@ -108,10 +108,16 @@ pub enum CallError {
         /// When there is room again.
         retry_after: Duration,
     },
+    /// As many calls are under way as may be, of this caller or of all.
+    #[error("too many calls are under way; try again in {} s", RETRY_CALLS_AFTER.as_secs())]
+    TooManyCalls,
     /// Something inside failed.
     #[error("{0}")]
     Gateway(#[from] GatewayError),
 }
+
+/// When to try again where too many calls are under way.
+pub const RETRY_CALLS_AFTER: Duration = Duration::from_secs(1);
 
 impl CallError {
     /// The stable code.
@@ -127,6 +133,7 @@ impl CallError {
             Self::KeyMismatch(_) => "idempotency_mismatch",
             Self::SessionNotFound => "session_not_found",
             Self::StorageLimit { .. } => "storage_limit",
+            Self::TooManyCalls => "too_many_calls",
             Self::Gateway(e) => e.code(),
         }
     }

@@ -8,12 +8,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
-use countersign_core::ids::ElicitationId;
+use countersign_core::ids::{ElicitationId, ExecutionId};
 use countersign_core::time::Timestamp;
 use tokio::sync::Notify;
 
 use crate::error::GatewayError;
 use crate::kernel::Kernel;
+use crate::owner::Message;
 use crate::ports::StoreError;
 
 const BATCH: usize = 200;
@@ -85,11 +86,15 @@ pub(crate) async fn watch(kernel: Weak<Kernel>, alarm: Arc<Alarm>) {
 impl Kernel {
     /// Reads from the store when the next question or grant expires.
     pub(crate) async fn set_alarm(&self) -> Result<(), GatewayError> {
-        let (question, tool) = (self.store.next_expiry().await?, self.missing_tools.next_deadline());
-        if let Some(at) = question.into_iter().chain(tool).min() {
+        if let Some(at) = self.next_expiry().await? {
             self.alarm.set(at);
         }
         Ok(())
+    }
+
+    async fn next_expiry(&self) -> Result<Option<Timestamp>, GatewayError> {
+        let (question, tool) = (self.store.next_expiry().await?, self.missing_tools.next_deadline());
+        Ok(question.into_iter().chain(tool).min())
     }
 
     async fn expire_due(self: &Arc<Self>, now: Timestamp) -> Result<(), GatewayError> {
@@ -125,9 +130,16 @@ impl Kernel {
             // They stay due for ever; the others are looked for again in a while.
             self.alarm.reset(Some(now.after(LONGEST_SLEEP)));
         } else if due.len() < BATCH {
+            // Before the store is asked: what is asked from here on sets the alarm itself.
             self.alarm.reset(None);
-            self.set_alarm().await?;
+            let next = self.next_expiry().await.inspect_err(|_| self.alarm.set(now))?;
+            next.into_iter().for_each(|at| self.alarm.set(at));
         }
         Ok(())
+    }
+
+    /// Expires a question whose time is up. Nothing happens where it was decided meanwhile.
+    async fn expire(self: &Arc<Self>, execution: ExecutionId, id: ElicitationId) -> Result<(), GatewayError> {
+        self.request(execution, |reply| Message::Expire(id, reply)).await?.unwrap_or(Ok(()))
     }
 }

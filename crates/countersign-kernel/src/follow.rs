@@ -4,20 +4,19 @@
 //! in the result all the same.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use countersign_core::event::LogLine;
-use countersign_core::execution::Execution;
 use countersign_core::ids::{ElicitationId, ExecutionId};
 use countersign_sdk::{PrincipalId, Progress};
 use tokio::sync::mpsc;
 
-use crate::accept::{Accepted, CallRequest, Patience};
-use crate::drive::Entry;
+use crate::accept::{CallRequest, Patience};
 use crate::error::{CallError, GatewayError};
 use crate::gateway::Gateway;
 use crate::kernel::Kernel;
-use crate::live::Live;
+use crate::owner::Message;
+use crate::registry::{Seen, Until};
 use crate::result::ExecutionResult;
 use crate::script::RunRequest;
 
@@ -48,7 +47,8 @@ pub struct Begun {
     pub execution: ExecutionId,
     /// What is said while it runs, where the caller wanted to hear it.
     pub following: Option<Following>,
-    live: Option<Arc<Live>>,
+    /// Its result, once it ended: of a read the store keeps large values only as their size and digest.
+    pub(crate) ended: Arc<OnceLock<ExecutionResult>>,
 }
 
 /// What an execution says, wherever it runs: also after it was parked and brought back. Dropping this ends it.
@@ -84,32 +84,19 @@ impl Drop for Following {
 impl Gateway {
     /// Calls a tool as [`Gateway::call`] does, and returns as soon as the call is an execution: its id is known while it runs.
     pub async fn begin_call(&self, request: CallRequest, follow: Follow) -> Result<Begun, CallError> {
-        let kernel = Arc::clone(self.kernel());
-        crate::gateway::to_its_end(async move {
-            let accepted = kernel.accept(&request).await?;
-            let begun = kernel.begun(&accepted, follow);
-            if let Accepted::New(live) = accepted {
-                kernel.spawn_driver(live, Entry::Fresh);
-            }
-            Ok(begun)
-        })
-        .await
+        self.kernel().begin_call(&request, follow).await
     }
 
     /// Runs a script as [`Gateway::run`] does, and returns as soon as the script is an execution.
     pub async fn begin_run(&self, request: RunRequest, follow: Follow) -> Result<Begun, CallError> {
-        let kernel = Arc::clone(self.kernel());
-        crate::gateway::to_its_end(async move {
-            let accepted = kernel.accept_script(&request).await?;
-            Ok(kernel.begun(&accepted, follow))
-        })
-        .await
+        self.kernel().begin_script(&request, follow).await
     }
 
     /// Waits for an execution that was begun.
     pub async fn wait_for(&self, begun: &Begun, patience: Patience) -> Result<ExecutionResult, GatewayError> {
-        let waited = self.kernel().wait_for(begun.execution, begun.live.clone(), patience).await?;
-        waited.ok_or(GatewayError::Closed)
+        let waited = self.kernel().wait_for(begun.execution, patience).await?;
+        let ended = begun.ended.get().filter(|_| waited.as_ref().is_none_or(|now| now.status.is_final()));
+        ended.cloned().or(waited).ok_or(GatewayError::Closed)
     }
 
     /// Waits until a question of an execution is no longer open, whoever answered it, however long that takes.
@@ -118,23 +105,12 @@ impl Gateway {
         execution: ExecutionId,
         elicitation: ElicitationId,
     ) -> Result<(), GatewayError> {
-        let kernel = self.kernel();
-        let waiting = kernel.waiters.join(execution);
-        loop {
-            let changed = waiting.changed.notified();
-            tokio::pin!(changed);
-            changed.as_mut().enable();
-            let open = kernel.look_at(execution, |it| it.open().any(|e| e.id == elicitation)).await?;
-            match open {
-                Some(true) => changed.await,
-                Some(false) | None => return Ok(()),
-            }
-        }
+        self.kernel().wait_until(execution, Until::Answered(elicitation), None).await.map(|_| ())
     }
 
     /// Whose an execution is; nothing where there is none.
     pub async fn requester(&self, execution: ExecutionId) -> Result<Option<PrincipalId>, GatewayError> {
-        self.kernel().look_at(execution, |it| it.requester().id.clone()).await
+        self.kernel().requester(execution).await
     }
 
     /// Listens to an execution from now on.
@@ -144,32 +120,21 @@ impl Gateway {
 }
 
 impl Kernel {
-    fn begun(self: &Arc<Self>, accepted: &Accepted, follow: Follow) -> Begun {
-        let (execution, live) = match accepted {
-            Accepted::New(live) => (live.id, Some(Arc::clone(live))),
-            Accepted::Known(id) => (*id, None),
-        };
+    /// An execution that is about to begin, or began earlier, with what is said from here on.
+    pub(crate) fn begun(self: &Arc<Self>, execution: ExecutionId, follow: Follow) -> Begun {
         let following = (follow == Follow::Yes).then(|| self.follow(execution));
-        Begun { execution, following, live }
+        Begun { execution, following, ended: Arc::default() }
     }
 
-    /// Something about an execution as it stands, in memory or in the store; nothing where there is none.
-    async fn look_at<T>(
-        &self,
-        id: ExecutionId,
-        what: impl Fn(&Execution) -> T,
-    ) -> Result<Option<T>, GatewayError> {
-        if let Some(live) = self.registry.get(id) {
-            let state = self.lock(&live).await?;
-            if !state.gone {
-                return Ok(Some(what(&state.execution)));
-            }
+    async fn requester(self: &Arc<Self>, id: ExecutionId) -> Result<Option<PrincipalId>, GatewayError> {
+        if let Seen::Resting(requester) = self.registry.look(id, |it| it.requester().id.clone()) {
+            return Ok(Some(requester));
         }
-        let journal = self.store.journal(id).await?;
-        if journal.is_empty() {
-            return Ok(None);
+        if let Some(row) = self.store.execution(id).await? {
+            return Ok(Some(row.requester));
         }
-        Ok(Some(what(&Execution::replay(&journal)?)))
+        // Not in the store yet: only its owner knows it.
+        self.request(id, Message::Requester).await
     }
 
     fn follow(self: &Arc<Self>, execution: ExecutionId) -> Following {

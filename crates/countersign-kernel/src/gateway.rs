@@ -2,12 +2,12 @@
 
 mod identity;
 
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, RwLock};
 use std::time::Duration;
 
 use countersign_core::audit::AuditRecord;
 use countersign_core::event::{Event, Settlement};
-use countersign_core::execution::Status;
 use countersign_core::grant::Grant;
 use countersign_core::ids::{CallNo, ElicitationId, ExecutionId, GrantId};
 use countersign_core::policy::{Explanation, Policy, Subject};
@@ -16,26 +16,28 @@ use countersign_sdk::{Plugin, PluginError, PrincipalId, SessionId, Tool};
 use serde_json::Value;
 use tokio::sync::{broadcast, watch};
 
-use crate::accept::{Accepted, CallRequest, Caller, Patience};
+use crate::accept::{CallRequest, Caller, Patience};
 use crate::audit::{AuditPage, AuditQuery, ChainReport};
 use crate::catalog::{Catalog, CurrentCatalog};
 use crate::catalog_change::{SourceChange, SourceError};
 use crate::decide::{Decide, Receipt};
-use crate::drive::Entry;
 use crate::engine::ElicitationEngine;
 use crate::error::{CallError, CancelError, DecideError, GatewayError, SettleError};
 use crate::events::{GatewayEvent, GatewayEventKind, SourceList};
 use crate::expiry;
 use crate::grants::NewGrant;
 use crate::hooks::{Hooks, PostHook, PreHook};
-use crate::kernel::{Doors, Kernel, OnPause};
+use crate::in_flight::{Bounds, InFlight};
+use crate::kernel::{Admission, Kernel, OnPause};
+use crate::owner::{Message, Visibility};
 use crate::ports::{
     Clock, Credentials, ElicitationFilter, ElicitationRow, Entropy, EnvCredentials, ExecutionFilter,
     ExecutionRow, JournalPart, Listing, Page, ScriptHost, SessionRow, SessionSummary, Standing, Store,
     SystemClock, SystemEntropy,
 };
+use crate::registry::{self, Until};
 use crate::result::{ExecutionResult, Pending};
-use crate::script::{Places, RunRequest};
+use crate::script::{Places, RunRequest, share_of};
 use crate::sessions::SessionError;
 use crate::settings::Settings;
 use crate::storage_allowance::StorageAllowance;
@@ -180,7 +182,7 @@ impl GatewayBuilder {
     /// program without the tools of an interrupted execution can read of it without ending it.
     pub async fn look(self) -> Result<Gateway, BuildError> {
         let kernel = self.kernel()?;
-        kernel.closed.send_replace(Doors::Closed);
+        kernel.closed.send_replace(Admission::Closed);
         Ok(Gateway { kernel })
     }
 
@@ -202,6 +204,8 @@ impl GatewayBuilder {
             tracing::warn!(missing, "executions wait for tools whose sources are not loaded");
         }
         tokio::spawn(expiry::watch(Arc::downgrade(&kernel), Arc::clone(&kernel.alarm)));
+        let resting = Arc::clone(&kernel.registry.resting);
+        tokio::spawn(registry::park_resting(Arc::downgrade(&kernel), resting));
         Ok(Gateway { kernel })
     }
 
@@ -217,6 +221,15 @@ impl GatewayBuilder {
                 .map_err(|error| BuildError::Source { source_name: name, error })?;
         }
         let policy_version = self.policy.version().digest();
+        let Settings { max_calls_in_flight: calls, max_bytes_in_flight: bytes, max_live_scripts, .. } =
+            self.settings;
+        let bounds = |count, bytes| Bounds { count, bytes };
+        let calls_in_flight =
+            InFlight::new(bounds(calls, bytes), bounds(calls.div_ceil(4), bytes.div_ceil(4)));
+        let scripts_in_memory = InFlight::new(
+            bounds(max_live_scripts, usize::MAX),
+            bounds(share_of(max_live_scripts), usize::MAX),
+        );
         Ok(Arc::new(Kernel {
             store: self.store,
             clock: self.clock,
@@ -233,21 +246,23 @@ impl GatewayBuilder {
             settings: self.settings,
             on_pause: RwLock::new(self.on_pause),
             registry: Default::default(),
-            waiters: Default::default(),
+            calls_in_flight,
+            scripts_in_memory,
+            owners: Default::default(),
             followers: Default::default(),
             grants: Default::default(),
             sessions: Default::default(),
             identities: Default::default(),
             missing_tools: Default::default(),
             alarm: Default::default(),
-            closed: watch::Sender::new(Doors::Open),
+            closed: watch::Sender::new(Admission::Open),
         }))
     }
 }
 
 /// Does something to its end also where whoever asked for it hangs up: a front drops the futures of clients that went
 /// away, and what is half recorded must be acted on.
-pub(crate) async fn to_its_end<T, E>(
+pub(crate) async fn run_detached<T, E>(
     work: impl Future<Output = Result<T, E>> + Send + 'static,
 ) -> Result<T, E>
 where
@@ -286,32 +301,15 @@ impl Gateway {
         &self.kernel
     }
 
-    /// Calls a tool: the whole way of a call. The answer is final, or says what it waits for.
+    /// Calls a tool: the whole way of a call. The answer is final, or says what it waits for. From its acceptance on it goes on
+    /// by itself, also where the caller hangs up.
     pub async fn call(&self, request: CallRequest) -> Result<ExecutionResult, CallError> {
-        let (kernel, patience) = (Arc::clone(&self.kernel), request.patience);
-        let accepted = to_its_end(async move {
-            let accepted = kernel.accept(&request).await?;
-            if let Accepted::New(live) = &accepted {
-                kernel.spawn_driver(Arc::clone(live), Entry::Fresh);
-            }
-            Ok::<_, CallError>(accepted)
-        });
-        let (id, live) = match accepted.await? {
-            Accepted::New(live) => (live.id, Some(live)),
-            Accepted::Known(id) => (id, None),
-        };
-        Ok(self.kernel.wait_for(id, live, patience).await?.ok_or(GatewayError::Closed)?)
+        self.kernel.call(request).await
     }
 
     /// Runs a script: each of its calls goes the whole way of a call. The answer is final, or says what it waits for.
     pub async fn run(&self, request: RunRequest) -> Result<ExecutionResult, CallError> {
-        let (kernel, patience) = (Arc::clone(&self.kernel), request.patience);
-        let accepted = to_its_end(async move { kernel.accept_script(&request).await });
-        let (id, live) = match accepted.await? {
-            Accepted::New(live) => (live.id, Some(live)),
-            Accepted::Known(id) => (id, None),
-        };
-        Ok(self.kernel.wait_for(id, live, patience).await?.ok_or(GatewayError::Closed)?)
+        self.kernel.run(request).await
     }
 
     /// Waits for an execution; nothing where there is none.
@@ -320,7 +318,7 @@ impl Gateway {
         id: ExecutionId,
         patience: Patience,
     ) -> Result<Option<ExecutionResult>, GatewayError> {
-        self.kernel.wait_for(id, None, patience).await
+        self.kernel.wait_for(id, patience).await
     }
 
     /// Waits until an execution ends, is in doubt, or asks something it does not ask now, but at most this long; nothing
@@ -330,18 +328,17 @@ impl Gateway {
         id: ExecutionId,
         limit: Duration,
     ) -> Result<Option<ExecutionResult>, GatewayError> {
-        self.kernel.wait_anew(id, limit).await
+        self.kernel.wait_until(id, Until::AsksAnew(None), Some(limit)).await
     }
 
     /// An execution as it stands.
     pub async fn result(&self, id: ExecutionId) -> Result<Option<ExecutionResult>, GatewayError> {
-        self.kernel.result(id).await
+        self.kernel.show(id, None, Visibility::Look).await
     }
 
-    /// Takes a person's decision.
+    /// Takes a person's decision. Once its execution's owner has it, it is acted on also where the caller hangs up.
     pub async fn decide(&self, request: Decide) -> Result<Receipt, DecideError> {
-        let kernel = Arc::clone(&self.kernel);
-        to_its_end(async move { kernel.decide(request).await }).await
+        self.kernel.decide(request).await
     }
 
     /// Stops an execution.
@@ -351,8 +348,9 @@ impl Gateway {
         by: &Caller,
         reason: &str,
     ) -> Result<ExecutionResult, CancelError> {
-        let (kernel, by, reason) = (Arc::clone(&self.kernel), by.clone(), reason.to_owned());
-        to_its_end(async move { kernel.cancel(id, &by, &reason).await }).await
+        let (by, reason) = (Box::new(by.clone()), reason.to_owned());
+        let cancelled = self.kernel.request(id, |reply| Message::Cancel(by, reason, reply)).await?;
+        cancelled.unwrap_or(Err(CancelError::NotFound))
     }
 
     /// Settles a call that is in doubt.
@@ -363,8 +361,12 @@ impl Gateway {
         settlement: Settlement,
         by: &Caller,
     ) -> Result<ExecutionResult, SettleError> {
-        let (kernel, by) = (Arc::clone(&self.kernel), by.clone());
-        to_its_end(async move { kernel.settle(id, call, settlement, &by).await }).await
+        if !by.principal.may_decide() {
+            return Err(SettleError::NotAllowed);
+        }
+        let settlement = Box::new((settlement, by.clone()));
+        let settled = self.kernel.request(id, |reply| Message::Settle(call, settlement, reply)).await?;
+        settled.unwrap_or(Err(SettleError::NotFound))
     }
 
     /// Opens a session; opening one's own again changes nothing.
@@ -391,13 +393,13 @@ impl Gateway {
     /// and remembered about tools that changed or are gone is void, and withdrawn with a reason.
     pub async fn replace_source(&self, source: &str, tools: Vec<Tool>) -> Result<SourceChange, SourceError> {
         let (kernel, source) = (Arc::clone(&self.kernel), source.to_owned());
-        to_its_end(async move { kernel.replace_source(&source, tools).await }).await
+        run_detached(async move { kernel.replace_source(&source, tools).await }).await
     }
 
     /// Removes a source with all of its tools. What was asked, approved and remembered about them is void.
     pub async fn remove_source(&self, source: &str) -> Result<SourceChange, SourceError> {
         let (kernel, source) = (Arc::clone(&self.kernel), source.to_owned());
-        to_its_end(async move { kernel.remove_source(&source).await }).await
+        run_detached(async move { kernel.remove_source(&source).await }).await
     }
 
     /// Tells fronts that a list of a source changed, so that they can tell their clients.
@@ -529,19 +531,19 @@ impl Gateway {
     /// else is said.
     pub async fn give_grant(&self, by: &Caller, new: NewGrant) -> Result<Grant, DecideError> {
         let (kernel, by) = (Arc::clone(&self.kernel), by.clone());
-        to_its_end(async move { kernel.give_grant(&by, new).await }).await
+        run_detached(async move { kernel.give_grant(&by, new).await }).await
     }
 
     /// Forgets one remembered approval.
     pub async fn revoke_grant(&self, by: &Caller, id: GrantId) -> Result<(), DecideError> {
         let (kernel, by) = (Arc::clone(&self.kernel), by.clone());
-        to_its_end(async move { kernel.revoke_grant(&by, id).await }).await
+        run_detached(async move { kernel.revoke_grant(&by, id).await }).await
     }
 
     /// Forgets all remembered approvals of a session.
     pub async fn clear_grants(&self, by: &Caller, session: &SessionId) -> Result<(), DecideError> {
         let (kernel, by, session) = (Arc::clone(&self.kernel), by.clone(), session.clone());
-        to_its_end(async move { kernel.clear_grants(&by, &session).await }).await
+        run_detached(async move { kernel.clear_grants(&by, &session).await }).await
     }
 
     /// How the gateway behaves.
@@ -561,9 +563,10 @@ impl Gateway {
 
     /// Accepts nothing more and waits, up to a limit, for running handlers. What waits for people stays in the store.
     pub async fn close(&self, limit: Duration) {
-        self.kernel.closed.send_replace(Doors::Closed);
+        self.kernel.closed.send_replace(Admission::Closed);
+        self.kernel.registry.tell_all(|| Message::Close);
         let quiet = async {
-            while self.busy().await {
+            while self.kernel.owners.load(Ordering::Acquire) > 0 {
                 tokio::time::sleep(Duration::from_millis(5)).await;
             }
         };
@@ -572,15 +575,5 @@ impl Gateway {
                 "handlers were still running when the gateway closed; they may be in doubt on the next start"
             );
         }
-    }
-
-    async fn busy(&self) -> bool {
-        for live in self.kernel.registry.all() {
-            let state = live.lock().await;
-            if !state.gone && (state.driven || state.execution.status() == Status::Running) {
-                return true;
-            }
-        }
-        false
     }
 }

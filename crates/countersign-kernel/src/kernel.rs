@@ -1,14 +1,14 @@
 //! Everything the gateway's parts share.
 
+use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, RwLock};
 
 use countersign_core::digest::Digest;
 use countersign_core::event::{CallIssued, Event, EventBody, Started};
-use countersign_core::execution::Execution;
 use countersign_core::ids::ExecutionId;
 use countersign_core::policy::Policy;
 use countersign_core::time::Timestamp;
-use tokio::sync::{broadcast, watch};
+use tokio::sync::{broadcast, oneshot, watch};
 
 use crate::catalog::CurrentCatalog;
 use crate::error::GatewayError;
@@ -18,9 +18,12 @@ use crate::follow::Followers;
 use crate::grants::GrantCache;
 use crate::hooks::Hooks;
 use crate::identities::IdentityCache;
-use crate::live::{Guard, Live, Registry, State, Waiters};
+use crate::in_flight::InFlight;
+use crate::journal::Record;
 use crate::missing_tools::MissingTools;
+use crate::owner::{Message, Owner};
 use crate::ports::{Clock, Credentials, Entropy, ScriptHost, Store};
+use crate::registry::{Delivery, Registry};
 use crate::result::Pending;
 use crate::script::Places;
 use crate::sessions::SessionCache;
@@ -29,9 +32,9 @@ use crate::storage_allowance::StorageAllowance;
 
 pub(crate) type OnPause = Arc<dyn Fn(&countersign_sdk::SessionId, &Pending) + Send + Sync>;
 
-/// Whether anything new is let in.
+/// Whether new calls are accepted and handlers are started.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Doors {
+pub(crate) enum Admission {
     Open,
     Closed,
 }
@@ -54,7 +57,12 @@ pub(crate) struct Kernel {
     pub(crate) on_pause: RwLock<Vec<OnPause>>,
     pub(crate) events: broadcast::Sender<GatewayEvent>,
     pub(crate) registry: Registry,
-    pub(crate) waiters: Waiters,
+    /// Calls and scripts that a task works on.
+    pub(crate) calls_in_flight: Arc<InFlight>,
+    /// Scripts in memory: what they were given stays there while they sleep.
+    pub(crate) scripts_in_memory: Arc<InFlight>,
+    /// How many tasks own an execution.
+    pub(crate) owners: Arc<AtomicUsize>,
     pub(crate) followers: Followers,
     pub(crate) grants: GrantCache,
     pub(crate) sessions: SessionCache,
@@ -62,17 +70,12 @@ pub(crate) struct Kernel {
     pub(crate) storage: StorageAllowance,
     pub(crate) missing_tools: MissingTools,
     pub(crate) alarm: Arc<Alarm>,
-    pub(crate) closed: watch::Sender<Doors>,
+    pub(crate) closed: watch::Sender<Admission>,
 }
 
 impl Kernel {
     pub(crate) fn now(&self) -> Timestamp {
         self.clock.now()
-    }
-
-    /// The moment as an execution must see it: never before its last event, whatever the clock says now.
-    pub(crate) fn now_for(&self, state: &State) -> Timestamp {
-        self.clock.now().max(state.execution.latest())
     }
 
     pub(crate) fn random(&self) -> Result<[u8; 16], GatewayError> {
@@ -89,56 +92,45 @@ impl Kernel {
     }
 
     pub(crate) fn is_closed(&self) -> bool {
-        *self.closed.borrow() == Doors::Closed
+        *self.closed.borrow() == Admission::Closed
     }
 
-    /// Completes when the gateway closes.
-    pub(crate) async fn closing(&self) {
-        // The sender lives as long as `self`, so waiting can only end with the closing.
-        let _ = self.closed.subscribe().wait_for(|doors| *doors == Doors::Closed).await;
-    }
-
-    /// The execution, from memory or from its journal, locked. Nothing where there is no such execution.
-    pub(crate) async fn find(&self, id: ExecutionId) -> Result<Option<(Arc<Live>, Guard)>, GatewayError> {
+    /// Gives a message to the owner of an execution, which becomes one here where it is not in memory. Nothing happens where
+    /// there is no such execution: the message is dropped, and with it the way to answer it.
+    pub(crate) async fn deliver(
+        self: &Arc<Self>,
+        id: ExecutionId,
+        mut message: Message,
+    ) -> Result<(), GatewayError> {
         loop {
-            let live = match self.registry.get(id) {
-                Some(live) => live,
-                None => match self.load(id).await? {
-                    Some(live) => live,
-                    None => return Ok(None),
-                },
+            message = match self.registry.deliver(id, message) {
+                Delivery::Sent => return Ok(()),
+                Delivery::Rested(record, taken, message) => {
+                    Owner::taking_over(self, *record, taken, Some(message)).spawn();
+                    return Ok(());
+                }
+                Delivery::NotHere(message) => message,
             };
-            let state = self.lock(&live).await?;
-            if !state.gone {
-                return Ok(Some((live, state)));
+            let journal = self.store.journal(id).await?;
+            if journal.is_empty() {
+                return Ok(());
+            }
+            let record = Record::stored(&journal)?;
+            if let Some(taken) = self.registry.claim(id) {
+                Owner::taking_over(self, record, taken, Some(message)).spawn();
+                return Ok(());
             }
         }
     }
 
-    /// Locks a live execution; one whose last write failed is read anew from the store first.
-    pub(crate) async fn lock(&self, live: &Arc<Live>) -> Result<Guard, GatewayError> {
-        let mut state = live.lock().await;
-        if state.doubtful {
-            let journal = self.store.journal(live.id).await?;
-            state.reload(&journal)?;
-        }
-        Ok(state)
-    }
-
-    /// Ends an execution's time in memory, if nobody drives it.
-    pub(crate) fn release(&self, live: &Arc<Live>, mut state: Guard) {
-        if !state.driven {
-            state.gone = true;
-            self.registry.remove(live);
-        }
-    }
-
-    async fn load(&self, id: ExecutionId) -> Result<Option<Arc<Live>>, GatewayError> {
-        let journal = self.store.journal(id).await?;
-        if journal.is_empty() {
-            return Ok(None);
-        }
-        let live = Arc::new(Live::new(State::stored(Execution::replay(&journal)?)));
-        Ok(Some(self.registry.insert(live)))
+    /// Asks the owner of an execution something; nothing where there is no such execution.
+    pub(crate) async fn request<T>(
+        self: &Arc<Self>,
+        id: ExecutionId,
+        message: impl FnOnce(oneshot::Sender<T>) -> Message,
+    ) -> Result<Option<T>, GatewayError> {
+        let (reply, answer) = oneshot::channel();
+        self.deliver(id, message(reply)).await?;
+        Ok(answer.await.ok())
     }
 }

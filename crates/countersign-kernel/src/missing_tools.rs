@@ -13,7 +13,6 @@ use countersign_sdk::ToolPath;
 
 use crate::catalog::Offered;
 use crate::kernel::Kernel;
-use crate::live::State;
 
 /// The executions that were left alone in this process, because a tool was not there.
 #[derive(Default)]
@@ -55,19 +54,19 @@ impl MissingTools {
 
 impl Kernel {
     /// Whether a call waits for the source of its tool, and still has time to.
-    pub(crate) fn lacks_tool(&self, state: &State, no: CallNo) -> bool {
-        let Some(call) = state.execution.call(no) else { return false };
+    pub(crate) fn lacks_tool(&self, execution: &Execution, no: CallNo) -> bool {
+        let Some(call) = execution.call(no) else { return false };
         matches!(self.catalog.offered(call), Offered::NotLoaded)
-            && self.deadline(&state.execution, call).is_none_or(|deadline| self.now_for(state) < deadline)
+            && self.deadline(execution, call).is_none_or(|deadline| self.now_for(execution) < deadline)
     }
 
     /// Leaves an execution alone until its tool is there.
-    pub(crate) fn wait_for_tool(&self, state: &State, no: CallNo) {
-        let Some(call) = state.execution.call(no) else { return };
-        let (execution, source) = (state.execution.id(), call.source.as_deref());
-        tracing::warn!(%execution, tool = %call.path, source, "waits for its tool: the source is not loaded");
-        let deadline = self.deadline(&state.execution, call);
-        self.missing_tools.add(execution, deadline);
+    pub(crate) fn wait_for_tool(&self, execution: &Execution, no: CallNo) {
+        let Some(call) = execution.call(no) else { return };
+        let (id, source) = (execution.id(), call.source.as_deref());
+        tracing::warn!(execution = %id, tool = %call.path, source, "waits for its tool: the source is not loaded");
+        let deadline = self.deadline(execution, call);
+        self.missing_tools.add(id, deadline);
         if let Some(at) = deadline {
             self.alarm.set(at);
         }
@@ -93,15 +92,16 @@ impl Kernel {
 
     async fn take_up_again(self: &Arc<Self>, executions: Vec<ExecutionId>) {
         for id in executions {
-            match self.find(id).await {
-                Ok(Some((live, state))) => self.go_on(live, state),
-                Ok(None) => {}
-                Err(error) => {
-                    tracing::error!(execution = %id, ?error, "an execution that waited for its tool could not be read");
-                    self.missing_tools.add(id, None);
-                }
+            if let Err(error) = self.take_up(id).await {
+                tracing::error!(execution = %id, ?error, "an execution that waited for its tool could not be taken up");
+                self.missing_tools.add(id, None);
             }
         }
+    }
+
+    /// Whether the tool of a call is gone or not what it was (R14).
+    pub(crate) fn has_changed(&self, call: &Call) -> bool {
+        !matches!(self.catalog.offered(call), Offered::Same(_))
     }
 
     /// Until when a call waits for its tool: an approved one until its approval expires, one that nobody was asked about as

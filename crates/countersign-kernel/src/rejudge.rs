@@ -15,25 +15,24 @@ use std::time::Duration;
 use countersign_core::digest::Digest;
 use countersign_core::elicitation::Elicitation;
 use countersign_core::event::{EventBody, Kind, StartedBy};
-use countersign_core::execution::{Asked, Call, Phase};
-use countersign_core::ids::{CallNo, ElicitationId, ExecutionId};
+use countersign_core::execution::{Asked, Call, Execution, Phase};
+use countersign_core::ids::ExecutionId;
 use countersign_core::policy::{Effect, Verdict};
+use countersign_core::time::Timestamp;
 
 use crate::catalog::Offered;
 use crate::decide::withdrawal;
-use crate::drive::GateQuestion;
 use crate::error::GatewayError;
-use crate::journal::Beside;
 use crate::kernel::Kernel;
-use crate::live::State;
+use crate::owner::{GateQuestion, Message, gate_elicitation};
 use crate::ports::{ElicitationFilter, ElicitationRow, Page, Write};
 
 const BATCH: usize = 500;
 /// A question's expiry is reckoned a moment before it is recorded; terms are given in whole seconds.
 const ROUNDING: Duration = Duration::from_secs(1);
 
-const TOOL_CHANGED: &str = "the tool changed";
-const TOOL_REMOVED: &str = "the tool was removed";
+pub(crate) const TOOL_CHANGED: &str = "the tool changed";
+pub(crate) const TOOL_REMOVED: &str = "the tool was removed";
 const POLICY_CHANGED: &str = "the policy changed";
 const NOW_ALLOWED: &str = "the policy changed and now allows this call; call again";
 const NOW_DENIED: &str = "the policy changed and now denies this call";
@@ -118,19 +117,19 @@ impl Kernel {
     }
 
     /// What the policy and the tools of this process make of a call that waits or was approved.
-    pub(crate) fn rejudged(&self, state: &State, call: &Call) -> Rejudgement {
+    pub(crate) fn rejudged(&self, execution: &Execution, call: &Call) -> Rejudgement {
         let tool = match self.catalog.offered(call) {
             Offered::Same(tool) => tool,
             Offered::Changed => return Rejudgement::Withdrawn(TOOL_CHANGED),
             Offered::Removed => return Rejudgement::Withdrawn(TOOL_REMOVED),
             Offered::NotLoaded => return Rejudgement::ToolMissing,
         };
-        if state.execution.kind() == Kind::Gate {
+        if execution.kind() == Kind::Gate {
             // The program at the gate looks for its question under the policy of now, and would not find this one.
             let same = call.policy_version == self.policy_version;
             return if same { Rejudgement::Stands } else { Rejudgement::Withdrawn(POLICY_CHANGED) };
         }
-        let verdict = self.verdict(state, call, &tool);
+        let verdict = self.verdict(execution, call, &tool);
         match (call.phase(), verdict.effect) {
             (_, Effect::Deny) => Rejudgement::Withdrawn(NOW_DENIED),
             // It runs on the policy's word alone, which is not given any more.
@@ -139,7 +138,7 @@ impl Kernel {
             }
             (Phase::Asked { .. }, Effect::Allow) => Rejudgement::Withdrawn(NOW_ALLOWED),
             (Phase::Asked { elicitation } | Phase::Cleared { elicitation }, Effect::Ask) => {
-                match state.execution.find(*elicitation) {
+                match execution.find(*elicitation) {
                     Some(asked) if self.has_terms_of(asked, &verdict) => Rejudgement::Stands,
                     _ => Rejudgement::AsksOtherwise(Box::new(verdict)),
                 }
@@ -148,63 +147,31 @@ impl Kernel {
         }
     }
 
-    /// Withdraws a question that was recorded a moment ago where its tool changed in that moment: whoever changed it may have
-    /// looked for open questions before this one was there.
-    pub(crate) async fn withdraw_if_void(&self, state: &mut State, no: CallNo) -> Result<(), GatewayError> {
-        let Some(call) = state.execution.call(no) else { return Ok(()) };
-        let reason = match self.catalog.offered(call) {
-            Offered::Same(_) | Offered::NotLoaded => return Ok(()),
-            Offered::Changed => TOOL_CHANGED,
-            Offered::Removed => TOOL_REMOVED,
-        };
-        let events = self.withdrawn_of(state, no, reason);
-        self.record(state, events, Beside::default()).await
-    }
-
     async fn rejudge(self: &Arc<Self>, id: ExecutionId) -> Result<usize, GatewayError> {
-        let Some((live, mut state)) = self.find(id).await? else { return Ok(0) };
-        let recorded = match self.rejudging(&state) {
-            Ok(events) if events.is_empty() => Ok(0),
-            Ok(events) => {
-                let closed: Vec<ElicitationId> = events.iter().filter_map(closes).collect();
-                let recorded = self.record(&mut state, events, Beside::default()).await;
-                recorded.map(|()| {
-                    for id in &closed {
-                        if let Some(waiting) = state.answers.remove(id) {
-                            // A handler that no longer listens finds the withdrawal in the journal.
-                            let _ = waiting.send(());
-                        }
-                    }
-                    closed.len()
-                })
-            }
-            Err(error) => Err(error),
-        };
-        self.go_on(live, state);
-        recorded
+        self.request(id, Message::Rejudge).await?.unwrap_or(Ok(0))
     }
 
     /// What is to be recorded of an execution with open questions.
-    fn rejudging(&self, state: &State) -> Result<Vec<EventBody>, GatewayError> {
-        let now = self.now_for(state);
+    pub(crate) fn rejudging(&self, execution: &Execution) -> Result<Vec<EventBody>, GatewayError> {
+        let now = self.now_for(execution);
         let mut events = Vec::new();
-        for call in state.execution.unsettled() {
+        for call in execution.unsettled() {
             // What has expired is closed by the clock.
-            let Some(open) = state.execution.open().find(|e| e.call == call.no && now < e.expires_at) else {
+            let Some(open) = execution.open().find(|e| e.call == call.no && now < e.expires_at) else {
                 continue;
             };
             let rejudged = EventBody::Rejudged { call: call.no, policy_version: self.policy_version };
-            match self.rejudged(state, call) {
+            match self.rejudged(execution, call) {
                 Rejudgement::Stands if call.policy_version != self.policy_version => events.push(rejudged),
                 Rejudgement::Stands | Rejudgement::ToolMissing => {}
-                Rejudgement::AsksOtherwise(verdict) => match self.question_anew(state, call, &verdict)? {
+                Rejudgement::AsksOtherwise(verdict) => match self.question_anew(execution, call, &verdict)? {
                     Some(question) => {
                         events.extend([withdrawal(open.id, ASKED_AGAIN, now), rejudged]);
                         events.push(EventBody::Asked(Box::new(question)));
                     }
-                    None => events.extend(self.withdrawn_of(state, call.no, POLICY_CHANGED)),
+                    None => events.extend(withdrawals(execution, call, POLICY_CHANGED, now)),
                 },
-                Rejudgement::Withdrawn(reason) => events.extend(self.withdrawn_of(state, call.no, reason)),
+                Rejudgement::Withdrawn(reason) => events.extend(withdrawals(execution, call, reason, now)),
             }
         }
         Ok(events)
@@ -213,7 +180,7 @@ impl Kernel {
     /// The gate's question on the terms of now; nothing where the tool cannot say what it would do.
     fn question_anew(
         &self,
-        state: &State,
+        execution: &Execution,
         call: &Call,
         verdict: &Verdict,
     ) -> Result<Option<Elicitation>, GatewayError> {
@@ -224,8 +191,8 @@ impl Kernel {
             expires: verdict.expires.unwrap_or(self.settings.expires),
             remember: self.remember_for(&call.path, verdict.remember),
         };
-        let digest = state.execution.binding(call, call.fingerprint, self.policy_version).digest();
-        Ok(Some(Elicitation { digest, ..self.gate_elicitation(call, question)? }))
+        let digest = execution.binding(call, call.fingerprint, self.policy_version).digest();
+        Ok(Some(Elicitation { digest, ..gate_elicitation(self, call, question)? }))
     }
 
     /// Whether a question says what it would say if it were asked now.
@@ -252,9 +219,8 @@ impl Kernel {
     }
 }
 
-fn closes(body: &EventBody) -> Option<ElicitationId> {
-    match body {
-        EventBody::Decided { elicitation, .. } => Some(*elicitation),
-        _ => None,
-    }
+/// The decisions that withdraw every open question of a call.
+fn withdrawals(execution: &Execution, call: &Call, reason: &str, now: Timestamp) -> Vec<EventBody> {
+    let open = execution.open().filter(|question| question.call == call.no);
+    open.map(|question| withdrawal(question.id, reason, now)).collect()
 }

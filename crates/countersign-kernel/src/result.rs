@@ -102,7 +102,7 @@ fn summary(call: &countersign_core::execution::Call) -> CallSummary {
     let status = match call.phase() {
         Phase::Issued => "issued",
         Phase::Asked { .. } => "asked",
-        Phase::Cleared { .. } | Phase::Retrying(_) => "approved",
+        Phase::Cleared { .. } | Phase::Retrying { .. } => "approved",
         Phase::Refused { .. } => "refused",
         Phase::Running(_) => "running",
         Phase::InDoubt(_) => "in_doubt",

@@ -31,6 +31,10 @@ pub struct Settings {
     pub max_sessions_per_principal: usize,
     /// The most scripts in memory at once, sleeping ones among them; further ones are told to come back. Parked ones are free.
     pub max_live_scripts: usize,
+    /// The most calls under way at once, of all callers; further ones are told to come back. One caller gets a quarter of them.
+    pub max_calls_in_flight: usize,
+    /// The most bytes of arguments of calls under way at once. One caller gets a quarter of them.
+    pub max_bytes_in_flight: usize,
     /// The most calls of one script that run at the same time; further ones wait their turn.
     pub max_calls_at_once: usize,
     /// The most log lines kept with an execution.
@@ -63,6 +67,8 @@ impl Default for Settings {
             max_stored_bytes_per_day: MAX_STORED_BYTES_PER_DAY,
             max_sessions_per_principal: MAX_SESSIONS_PER_PRINCIPAL,
             max_live_scripts: 256,
+            max_calls_in_flight: 8_192,
+            max_bytes_in_flight: 256 * 1024 * 1024,
             max_calls_at_once: 64,
             max_log_lines: 1_000,
             event_backlog: 4_096,

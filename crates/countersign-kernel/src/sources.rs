@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::accept::Caller;
 use crate::error::GatewayError;
-use crate::gateway::{Gateway, to_its_end};
+use crate::gateway::{Gateway, run_detached};
 use crate::kernel::Kernel;
 use crate::ports::{SourceRow, SourceToolRow, SourceWrite, UserMay, Write};
 
@@ -45,7 +45,7 @@ impl Gateway {
         more: Option<String>,
     ) -> Result<(), GatewayError> {
         let (kernel, by) = (Arc::clone(self.kernel()), by.cloned());
-        to_its_end(async move { kernel.change_sources(by.as_ref(), changes, more).await }).await
+        run_detached(async move { kernel.change_sources(by.as_ref(), changes, more).await }).await
     }
 }
 

@@ -1,86 +1,211 @@
-//! Waiting for an execution, wherever it is: in memory, parked, or brought back by another decision.
+//! Waiting for an execution, wherever it is: owned by a task, at rest, or in the store alone.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use countersign_core::event::LogLine;
-use countersign_core::execution::{Execution, Status};
-use countersign_core::ids::{ElicitationId, ExecutionId};
+use countersign_core::execution::Execution;
+use countersign_core::ids::ExecutionId;
+use tokio::sync::mpsc::UnboundedSender;
+use tokio::sync::oneshot;
 
-use crate::accept::Patience;
-use crate::error::GatewayError;
-use crate::journal::Beside;
+use crate::accept::{CallRequest, Owned, Patience};
+use crate::error::{CallError, GatewayError};
+use crate::follow::{Begun, Follow};
 use crate::kernel::Kernel;
-use crate::live::Live;
+use crate::owner::{Message, Owner, Visibility};
+use crate::ports::StoreError;
+use crate::registry::{Seen, Until, Waiter};
 use crate::result::ExecutionResult;
+use crate::script::RunRequest;
+
+type Answer = oneshot::Receiver<Result<ExecutionResult, GatewayError>>;
+
+impl Patience {
+    fn until(self) -> Until {
+        match self {
+            Self::UntilPaused | Self::UntilPausedWithin(_) => Until::Paused,
+            Self::AtMost(_) | Self::Unlimited => Until::Ended,
+        }
+    }
+
+    fn limit(self) -> Option<Duration> {
+        match self {
+            Self::AtMost(limit) | Self::UntilPausedWithin(limit) => Some(limit),
+            Self::UntilPaused | Self::Unlimited => None,
+        }
+    }
+}
 
 impl Kernel {
-    /// Waits as long as the caller's patience lasts; nothing where there is no such execution. `known` saves reading the
-    /// journal of an execution that is, or just was, in memory.
+    /// Calls a tool and waits as long as the caller's patience lasts.
+    pub(crate) async fn call(self: &Arc<Self>, request: CallRequest) -> Result<ExecutionResult, CallError> {
+        let patience = request.patience;
+        let known = match self.accept(&request).await? {
+            Owned::Known(known) => known,
+            Owned::New(owner) => match self.first_answer(*owner, patience).await {
+                Err(GatewayError::Store(StoreError::KeyTaken(known))) => {
+                    self.check_same_call(known, &request).await?;
+                    known
+                }
+                answered => return Ok(answered?),
+            },
+        };
+        Ok(self.wait_for(known, patience).await?.ok_or(GatewayError::Closed)?)
+    }
+
+    /// Runs a script and waits as long as the caller's patience lasts. A script goes on also where the caller hangs up.
+    pub(crate) async fn run(self: &Arc<Self>, request: RunRequest) -> Result<ExecutionResult, CallError> {
+        let begun = self.begin_script(&request, Follow::No).await?;
+        Ok(self.wait_for(begun.execution, request.patience).await?.ok_or(GatewayError::Closed)?)
+    }
+
+    /// Accepts a script and lets it begin.
+    pub(crate) async fn begin_script(
+        self: &Arc<Self>,
+        request: &RunRequest,
+        follow: Follow,
+    ) -> Result<Begun, CallError> {
+        let mut owner = match self.accept_script(request).await? {
+            Owned::Known(known) => return Ok(self.begun(known, follow)),
+            Owned::New(owner) => owner,
+        };
+        owner.list();
+        let begun = self.begun(owner.id(), follow);
+        if request.key.is_none() {
+            owner.spawn();
+            return Ok(begun);
+        }
+        match owner.begin().await {
+            Err(GatewayError::Store(StoreError::KeyTaken(known))) => {
+                self.check_same_script(known, &request.source).await?;
+                Ok(self.begun(known, follow))
+            }
+            accepted => Ok(accepted.map(|()| begun)?),
+        }
+    }
+
+    /// Accepts a call and lets it begin; everything that must be recorded before its id is told is.
+    pub(crate) async fn begin_call(
+        self: &Arc<Self>,
+        request: &CallRequest,
+        follow: Follow,
+    ) -> Result<Begun, CallError> {
+        let mut owner = match self.accept(request).await? {
+            Owned::Known(known) => return Ok(self.begun(known, follow)),
+            Owned::New(owner) => owner,
+        };
+        owner.list();
+        let begun = self.begun(owner.id(), follow);
+        match owner.telling(&begun.ended).begin().await {
+            Err(GatewayError::Store(StoreError::KeyTaken(known))) => {
+                self.check_same_call(known, request).await?;
+                Ok(self.begun(known, follow))
+            }
+            accepted => Ok(accepted.map(|()| begun)?),
+        }
+    }
+
+    /// Lets an execution begin that was just accepted, and waits for the answer.
+    pub(crate) async fn first_answer(
+        self: &Arc<Self>,
+        owner: Owner,
+        patience: Patience,
+    ) -> Result<ExecutionResult, GatewayError> {
+        let (reply, mut answer) = oneshot::channel();
+        let (id, address) = (owner.id(), owner.address());
+        owner.awaited_by(Waiter { until: patience.until(), reply }).spawn();
+        let waited = match patience.limit() {
+            None => (&mut answer).await,
+            Some(limit) => match tokio::time::timeout(limit, &mut answer).await {
+                Ok(answered) => answered,
+                Err(_) => {
+                    let shown = self.show(id, Some(address), Visibility::MakeKnown).await;
+                    // It ended in this very moment: of a read the record may not keep the value, and the answer has it.
+                    return match answer.try_recv() {
+                        Ok(answered) => answered,
+                        Err(_) => shown?.ok_or(GatewayError::Closed),
+                    };
+                }
+            },
+        };
+        match waited {
+            Ok(answered) => answered,
+            // The owner gave up; the store says how it stands.
+            Err(_) => self.show(id, None, Visibility::Look).await?.ok_or(GatewayError::Closed),
+        }
+    }
+
+    /// Waits as long as the caller's patience lasts; nothing where there is no such execution.
     pub(crate) async fn wait_for(
-        &self,
+        self: &Arc<Self>,
         id: ExecutionId,
-        known: Option<Arc<Live>>,
         patience: Patience,
     ) -> Result<Option<ExecutionResult>, GatewayError> {
-        match patience {
-            Patience::AtMost(limit) | Patience::UntilPausedWithin(limit) => {
-                match tokio::time::timeout(limit, self.until_answer(id, known.clone(), patience)).await {
-                    Ok(answer) => answer,
-                    Err(_) => {
-                        self.make_known(id).await?;
-                        self.as_it_stands(id, known).await
+        self.wait_until(id, patience.until(), patience.limit()).await
+    }
+
+    /// Waits until something holds of an execution, at most so long; nothing where there is no such execution.
+    pub(crate) async fn wait_until(
+        self: &Arc<Self>,
+        id: ExecutionId,
+        mut until: Until,
+        limit: Option<Duration>,
+    ) -> Result<Option<ExecutionResult>, GatewayError> {
+        let waited = async {
+            loop {
+                let (reply, answer) = oneshot::channel();
+                let waiter = Waiter { until: until.clone(), reply };
+                let mut waiting = Waiting { kernel: self, id, answer: Some(answer) };
+                let seen = self.registry.wait(id, waiter, |it| self.result_of(it, Vec::new()));
+                if matches!(seen, Seen::NotHere) {
+                    // It is told of what happens from now on; what happened before is in the store.
+                    let journal = self.store.journal(id).await?;
+                    if journal.is_empty() {
+                        return Ok(None);
+                    }
+                    let execution = Execution::replay(&journal)?;
+                    if until.holds(&execution) {
+                        return Ok(Some(self.result_of(&execution, Vec::new())));
                     }
                 }
-            }
-            Patience::UntilPaused | Patience::Unlimited => self.until_answer(id, known, patience).await,
-        }
-    }
-
-    /// Waits until an execution ends, is in doubt, or asks something it does not ask now, but at most this long.
-    pub(crate) async fn wait_anew(
-        &self,
-        id: ExecutionId,
-        limit: Duration,
-    ) -> Result<Option<ExecutionResult>, GatewayError> {
-        let waiting = self.waiters.join(id);
-        let news = async {
-            let mut known: Option<Vec<ElicitationId>> = None;
-            loop {
-                let changed = waiting.changed.notified();
-                tokio::pin!(changed);
-                changed.as_mut().enable();
-                let Some(now) = self.result(id).await? else { return Ok(None) };
-                let open = now.pending.iter().map(|pending| pending.elicitation.id);
-                let known = known.get_or_insert_with(|| open.clone().collect());
-                let anew = open.clone().any(|id| !known.contains(&id));
-                if anew || now.status.is_final() || now.status == Status::InDoubt {
-                    return Ok(Some(now));
+                if let Some(answered) = waiting.answer().await {
+                    return answered.map(Some);
                 }
-                changed.await;
             }
         };
-        match tokio::time::timeout(limit, news).await {
-            Ok(answer) => answer,
-            Err(_) => self.result(id).await,
+        match limit {
+            None => waited.await,
+            Some(limit) => match tokio::time::timeout(limit, waited).await {
+                Ok(answered) => answered,
+                Err(_) => self.show(id, None, Visibility::MakeKnown).await,
+            },
         }
     }
 
-    /// Writes down an execution that so far was only in memory: its caller is about to be told of it, and will come back.
-    async fn make_known(&self, id: ExecutionId) -> Result<(), GatewayError> {
-        let Some(live) = self.registry.get(id) else { return Ok(()) };
-        let mut state = self.lock(&live).await?;
-        if state.gone || state.is_stored() {
-            return Ok(());
-        }
-        self.record(&mut state, Vec::new(), Beside::default()).await
-    }
-
-    /// An execution as it stands.
-    pub(crate) async fn result(&self, id: ExecutionId) -> Result<Option<ExecutionResult>, GatewayError> {
-        if let Some(live) = self.registry.get(id) {
-            let state = self.lock(&live).await?;
-            return Ok(Some(self.result_of(&state.execution, live.logs())));
+    /// An execution as it stands; nothing where there is none.
+    pub(crate) async fn show(
+        &self,
+        id: ExecutionId,
+        owner: Option<UnboundedSender<Message>>,
+        visibility: Visibility,
+    ) -> Result<Option<ExecutionResult>, GatewayError> {
+        let owner = match self.registry.look(id, |it| self.result_of(it, Vec::new())) {
+            Seen::Resting(result) => return Ok(Some(result)),
+            Seen::Owned(owner) => Some(owner),
+            Seen::NotHere => owner,
+        };
+        if let Some(owner) = owner {
+            let (reply, shown) = oneshot::channel();
+            if owner.send(Message::Show(visibility, reply)).is_ok()
+                && let Ok(shown) = shown.await
+            {
+                return shown.map(Some);
+            }
+            // The owner left in this very moment; the execution rests, or its journal has everything.
+            if let Seen::Resting(result) = self.registry.look(id, |it| self.result_of(it, Vec::new())) {
+                return Ok(Some(result));
+            }
         }
         let journal = self.store.journal(id).await?;
         if journal.is_empty() {
@@ -94,81 +219,28 @@ impl Kernel {
         let missing_tools = self.missing_tools_of(execution);
         ExecutionResult { missing_tools, ..ExecutionResult::of(execution, logs) }
     }
+}
 
-    async fn until_answer(
-        &self,
-        id: ExecutionId,
-        mut known: Option<Arc<Live>>,
-        patience: Patience,
-    ) -> Result<Option<ExecutionResult>, GatewayError> {
-        let waiting = self.waiters.join(id);
-        loop {
-            let changed = waiting.changed.notified();
-            tokio::pin!(changed);
-            changed.as_mut().enable();
-            match self.look(id, &mut known, patience).await? {
-                Look::NotYet => changed.await,
-                Look::Answer(result) => return Ok(Some(*result)),
-                Look::Nothing => return Ok(None),
-            }
-        }
-    }
+/// A caller that waits; forgotten when it hangs up.
+struct Waiting<'a> {
+    kernel: &'a Kernel,
+    id: ExecutionId,
+    answer: Option<Answer>,
+}
 
-    /// An execution as it stands, also where it just left memory.
-    async fn as_it_stands(
-        &self,
-        id: ExecutionId,
-        known: Option<Arc<Live>>,
-    ) -> Result<Option<ExecutionResult>, GatewayError> {
-        if let Some(live) = known {
-            let state = self.lock(&live).await?;
-            if !state.gone || state.execution.status().is_final() {
-                return Ok(Some(self.result_of(&state.execution, live.logs())));
-            }
+impl Waiting<'_> {
+    /// The answer; nothing where the owner gave up, so that the caller must look again.
+    async fn answer(&mut self) -> Option<Result<ExecutionResult, GatewayError>> {
+        match &mut self.answer {
+            Some(answer) => answer.await.ok(),
+            None => None,
         }
-        self.result(id).await
-    }
-
-    /// Looks whether there is an answer. A result is made only then: a script of thousands of calls changes thousands of
-    /// times before it has one.
-    async fn look(
-        &self,
-        id: ExecutionId,
-        known: &mut Option<Arc<Live>>,
-        patience: Patience,
-    ) -> Result<Look, GatewayError> {
-        for live in [known.clone(), self.registry.get(id)].into_iter().flatten() {
-            let state = self.lock(&live).await?;
-            if is_answer(&state.execution, patience) {
-                return Ok(Look::Answer(Box::new(self.result_of(&state.execution, live.logs()))));
-            }
-            if !state.gone {
-                return Ok(Look::NotYet);
-            }
-            *known = None;
-        }
-        let journal = self.store.journal(id).await?;
-        if journal.is_empty() {
-            return Ok(Look::Nothing);
-        }
-        let execution = Execution::replay(&journal)?;
-        Ok(match is_answer(&execution, patience) {
-            true => Look::Answer(Box::new(self.result_of(&execution, Vec::new()))),
-            false => Look::NotYet,
-        })
     }
 }
 
-/// What a look came to.
-enum Look {
-    Nothing,
-    NotYet,
-    Answer(Box<ExecutionResult>),
-}
-
-fn is_answer(execution: &Execution, patience: Patience) -> bool {
-    let first_pause = matches!(patience, Patience::UntilPaused | Patience::UntilPausedWithin(_));
-    let paused = first_pause && execution.open().next().is_some();
-    let status = execution.status();
-    status.is_final() || status == Status::InDoubt || paused
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.answer = None;
+        self.kernel.registry.forget_waiters(self.id);
+    }
 }

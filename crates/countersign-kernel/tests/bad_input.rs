@@ -525,7 +525,7 @@ async fn a_tool_that_takes_nothing_takes_nothing() {
 
 #[tokio::test(start_paused = true)]
 async fn a_requester_records_at_most_so_much_in_a_day_and_deciding_goes_on() {
-    let world = World::new(1).set(|s| s.max_stored_bytes_per_day = 50_000);
+    let world = World::new(1).set(|s| s.max_stored_bytes_per_day = 40_000);
     let gateway = world.start().await;
     let large = || json!({ "what": "x".repeat(6_000) });
     let waiting = gateway.ask("lab.destroy_each", large()).await.unwrap();

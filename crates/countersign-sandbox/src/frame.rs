@@ -1,7 +1,7 @@
 //! Framing: a length, then that many bytes of JSON.
 //!
-//! Promise: whatever bytes arrive, the decoder answers with a frame, a wish for more or a fault. It never panics, and
-//! holds no more than one frame and one read beyond it, whatever length a frame claims to have.
+//! Promise: for any bytes, the decoder returns a frame, asks for more bytes, or reports a fault. It never panics, and
+//! holds at most one frame and one read beyond it, whatever length a frame claims to have.
 
 use std::fmt;
 
@@ -10,18 +10,19 @@ use serde::Serialize;
 /// The longest frame, without its length. A value of the largest size fits with its escapes and its envelope.
 pub(crate) const MAX_FRAME_BYTES: usize = 4 * 1024 * 1024;
 
-/// How many bytes say the length.
 const PREFIX_BYTES: usize = 4;
 
-/// Up to here the room of a frame that was read is kept for the next one.
-const KEPT_ROOM_BYTES: usize = 64 * 1024;
+/// The room for a read while the length of the next frame is unknown. Most frames are shorter than this.
+const SMALL_READ_BYTES: usize = 4 * 1024;
 
-/// What is wrong with a frame.
+/// The most that is read at once: what a pipe holds.
+const LARGE_READ_BYTES: usize = 64 * 1024;
+
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum FrameFault {
     /// It is, or claims to be, longer than [`MAX_FRAME_BYTES`].
     TooLong { bytes: usize },
-    /// It holds nothing; no message is empty.
+    /// No message is empty.
     Empty,
     /// It cannot be written as JSON.
     Unwritable { cause: String },
@@ -37,7 +38,7 @@ impl fmt::Display for FrameFault {
     }
 }
 
-/// Appends a message as a frame. If it does not fit, `out` is as it was.
+/// Appends a message as a frame. If it does not fit, `out` is unchanged.
 pub(crate) fn append<T: Serialize>(out: &mut Vec<u8>, message: &T) -> Result<(), FrameFault> {
     let start = out.len();
     out.extend_from_slice(&[0; PREFIX_BYTES]);
@@ -64,56 +65,69 @@ fn prefix(bytes: usize) -> Result<[u8; PREFIX_BYTES], FrameFault> {
     }
 }
 
-/// Takes frames out of a stream of bytes.
+/// Takes frames out of a stream of bytes, which is read directly into it.
 #[derive(Debug, Default)]
 pub(crate) struct Decoder {
     bytes: Vec<u8>,
-    /// How much of `bytes` was given out already.
-    given: usize,
+    /// `bytes[start..end]` was read and not yet returned as a frame.
+    start: usize,
+    end: usize,
 }
 
 impl Decoder {
-    /// Takes in what was read. Whoever reads asks [`Self::frame`] first, so that no more than one read is ahead.
-    pub(crate) fn feed(&mut self, read: &[u8]) {
-        if self.given > 0 {
-            self.bytes.drain(..self.given);
-            self.given = 0;
-            if self.bytes.capacity() > KEPT_ROOM_BYTES {
-                self.bytes.shrink_to(KEPT_ROOM_BYTES);
-            }
+    /// Where the next read goes. The caller asks [`Self::frame`] first, so that at most one read is ahead.
+    pub(crate) fn room(&mut self) -> &mut [u8] {
+        if self.start > 0 {
+            self.bytes.copy_within(self.start..self.end, 0);
+            (self.start, self.end) = (0, self.end - self.start);
         }
-        self.bytes.extend_from_slice(read);
-    }
-
-    /// The next frame's body, if it is here as a whole.
-    pub(crate) fn frame(&mut self) -> Result<Option<&[u8]>, FrameFault> {
-        let Some(length) = self.here()? else { return Ok(None) };
-        let start = self.given + PREFIX_BYTES;
-        self.given = start + length;
-        Ok(Some(&self.bytes[start..start + length]))
-    }
-
-    /// How long the next frame's body is, if it is here as a whole.
-    fn here(&self) -> Result<Option<usize>, FrameFault> {
-        let Some((prefix, body)) = self.bytes[self.given..].split_first_chunk::<PREFIX_BYTES>() else {
-            return Ok(None);
+        let missing = match self.claimed() {
+            Some(length) => (PREFIX_BYTES + length).saturating_sub(self.end),
+            None => 0,
         };
-        let length = usize::try_from(u32::from_le_bytes(*prefix)).unwrap_or(usize::MAX);
-        match length {
-            0 => Err(FrameFault::Empty),
-            1..=MAX_FRAME_BYTES => Ok(Some(length).filter(|length| body.len() >= *length)),
-            _ => Err(FrameFault::TooLong { bytes: length }),
+        let room = missing.clamp(SMALL_READ_BYTES, LARGE_READ_BYTES);
+        self.bytes.resize(self.end + room, 0);
+        if self.bytes.len() <= LARGE_READ_BYTES {
+            // The memory of a large frame is given back after it.
+            self.bytes.shrink_to(LARGE_READ_BYTES);
+        }
+        &mut self.bytes[self.end..]
+    }
+
+    /// So many bytes were read into [`Self::room`].
+    pub(crate) fn filled(&mut self, bytes: usize) {
+        self.end = self.end.saturating_add(bytes).min(self.bytes.len());
+    }
+
+    /// The next frame's body, if all of it was read.
+    pub(crate) fn frame(&mut self) -> Result<Option<&[u8]>, FrameFault> {
+        if !self.is_ready()? {
+            return Ok(None);
+        }
+        let body = self.start + PREFIX_BYTES;
+        self.start = body + self.claimed().unwrap_or_default();
+        Ok(Some(&self.bytes[body..self.start]))
+    }
+
+    /// True if [`Self::frame`] returns one.
+    pub(crate) fn is_ready(&self) -> Result<bool, FrameFault> {
+        match self.claimed() {
+            None => Ok(false),
+            Some(0) => Err(FrameFault::Empty),
+            Some(length @ 1..=MAX_FRAME_BYTES) => Ok(self.unread() >= PREFIX_BYTES + length),
+            Some(bytes) => Err(FrameFault::TooLong { bytes }),
         }
     }
 
-    /// True if [`Self::frame`] has one to give.
-    pub(crate) fn is_ready(&self) -> Result<bool, FrameFault> {
-        self.here().map(|here| here.is_some())
+    /// How many bytes were read that were not returned as a frame.
+    pub(crate) fn unread(&self) -> usize {
+        self.end - self.start
     }
 
-    /// How many bytes came that belong to no whole frame.
-    pub(crate) fn ahead(&self) -> usize {
-        self.bytes.len() - self.given
+    /// The length that the next frame claims to have.
+    fn claimed(&self) -> Option<usize> {
+        let prefix = self.bytes[self.start..self.end].first_chunk::<PREFIX_BYTES>()?;
+        Some(usize::try_from(u32::from_le_bytes(*prefix)).unwrap_or(usize::MAX))
     }
 }
 
@@ -122,8 +136,22 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// The largest read that a test feeds at once.
-    const READ: usize = 64 * 1024;
+    /// Reads as much of it as there is room for, again and again, and takes the frames out.
+    fn read(decoder: &mut Decoder, mut bytes: &[u8], into: &mut Vec<Vec<u8>>) -> Result<(), FrameFault> {
+        loop {
+            while let Some(frame) = decoder.frame()? {
+                into.push(frame.to_vec());
+            }
+            if bytes.is_empty() {
+                return Ok(());
+            }
+            let room = decoder.room();
+            let (now, later) = bytes.split_at(room.len().min(bytes.len()));
+            room[..now.len()].copy_from_slice(now);
+            decoder.filled(now.len());
+            bytes = later;
+        }
+    }
 
     fn framed(bodies: &[Vec<u8>]) -> Vec<u8> {
         let mut out = Vec::new();
@@ -134,49 +162,45 @@ mod tests {
         out
     }
 
-    fn drain(decoder: &mut Decoder, into: &mut Vec<Vec<u8>>) -> Result<(), FrameFault> {
-        while let Some(frame) = decoder.frame()? {
-            into.push(frame.to_vec());
-        }
-        Ok(())
-    }
-
     #[test]
     fn a_frame_of_the_bound_passes_and_one_byte_more_does_not() {
         let fits = "x".repeat(MAX_FRAME_BYTES - 2);
         let mut out = vec![7];
         append(&mut out, &fits).unwrap();
         let mut decoder = Decoder::default();
-        for read in out[1..].chunks(READ) {
-            assert_eq!(decoder.frame().unwrap(), None);
-            decoder.feed(read);
-        }
-        assert_eq!(decoder.frame().unwrap().unwrap().len(), MAX_FRAME_BYTES);
+        let mut seen = Vec::new();
+        read(&mut decoder, &out[1..], &mut seen).unwrap();
+        assert_eq!(seen.iter().map(Vec::len).collect::<Vec<_>>(), [MAX_FRAME_BYTES]);
+        decoder.room();
+        assert!(decoder.bytes.capacity() < 2 * LARGE_READ_BYTES, "{}", decoder.bytes.capacity());
 
         let mut out = vec![7];
         let over = append(&mut out, &format!("{fits}x"));
         assert_eq!(over, Err(FrameFault::TooLong { bytes: MAX_FRAME_BYTES + 1 }));
         assert_eq!(out, [7], "nothing of it is left");
         let mut decoder = Decoder::default();
-        decoder.feed(&u32::try_from(MAX_FRAME_BYTES + 1).unwrap().to_le_bytes());
-        assert_eq!(decoder.frame(), Err(FrameFault::TooLong { bytes: MAX_FRAME_BYTES + 1 }));
+        let claim = u32::try_from(MAX_FRAME_BYTES + 1).unwrap().to_le_bytes();
+        assert_eq!(
+            read(&mut decoder, &claim, &mut seen),
+            Err(FrameFault::TooLong { bytes: MAX_FRAME_BYTES + 1 })
+        );
     }
 
     #[test]
-    fn a_claimed_length_allocates_nothing() {
+    fn a_claimed_length_makes_room_for_one_read_and_no_more() {
         let mut decoder = Decoder::default();
-        decoder.feed(&u32::try_from(MAX_FRAME_BYTES).unwrap().to_le_bytes());
-        assert_eq!(decoder.frame(), Ok(None));
-        assert!(decoder.bytes.capacity() < 64, "{}", decoder.bytes.capacity());
-        decoder.feed(&[0; 3]);
-        assert_eq!(decoder.ahead(), 7);
+        let claim = u32::try_from(MAX_FRAME_BYTES).unwrap().to_le_bytes();
+        read(&mut decoder, &claim, &mut Vec::new()).unwrap();
+        assert_eq!(decoder.room().len(), LARGE_READ_BYTES);
+        assert!(decoder.bytes.capacity() <= 4 * LARGE_READ_BYTES, "{}", decoder.bytes.capacity());
+        read(&mut decoder, &[0; 3], &mut Vec::new()).unwrap();
+        assert_eq!(decoder.unread(), 7);
     }
 
     #[test]
     fn an_empty_frame_is_a_fault() {
         let mut decoder = Decoder::default();
-        decoder.feed(&[0; 4]);
-        assert_eq!(decoder.frame(), Err(FrameFault::Empty));
+        assert_eq!(read(&mut decoder, &[0; 4], &mut Vec::new()), Err(FrameFault::Empty));
     }
 
     proptest! {
@@ -187,12 +211,11 @@ mod tests {
         ) {
             let mut decoder = Decoder::default();
             let mut seen = Vec::new();
-            for read in framed(&bodies).chunks(cut) {
-                decoder.feed(read);
-                drain(&mut decoder, &mut seen).unwrap();
+            for part in framed(&bodies).chunks(cut) {
+                read(&mut decoder, part, &mut seen).unwrap();
             }
             prop_assert_eq!(seen, bodies);
-            prop_assert_eq!(decoder.ahead(), 0);
+            prop_assert_eq!(decoder.unread(), 0);
         }
 
         #[test]
@@ -202,14 +225,13 @@ mod tests {
         ) {
             let mut decoder = Decoder::default();
             let mut seen = Vec::new();
-            for read in bytes.chunks(cut) {
-                decoder.feed(read);
-                if drain(&mut decoder, &mut seen).is_err() {
+            for part in bytes.chunks(cut) {
+                if read(&mut decoder, part, &mut seen).is_err() {
                     break;
                 }
             }
             let given: usize = seen.iter().map(|frame| frame.len() + PREFIX_BYTES).sum();
-            prop_assert!(given + decoder.ahead() <= bytes.len());
+            prop_assert!(given + decoder.unread() <= bytes.len());
         }
     }
 }

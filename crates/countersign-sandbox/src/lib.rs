@@ -1,4 +1,4 @@
-//! Where scripts run: TypeScript stripping, QuickJS, limits, the child process and its frame protocol.
+//! Runs scripts: TypeScript stripping, QuickJS, limits, the child process and its frame protocol.
 
 mod engine;
 mod frame;

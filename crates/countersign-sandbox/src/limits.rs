@@ -1,13 +1,14 @@
-//! What one script may take: memory, computing time, source, requests, values.
+//! What one script may use: memory, computing time, source, requests, values.
 //!
 //! Promise: whatever a script does, it ends within these; the defaults are the documented ones.
 
 use std::time::Duration;
 
 use countersign_core::bounds;
+use countersign_kernel::ports::ScriptFault;
 use serde::{Deserialize, Serialize};
 
-/// What one script may take. It travels to the process that runs the script.
+/// What one script may use. The host passes it on to the process that runs the script.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Limits {
     /// The most memory of its VM, in bytes.
@@ -31,5 +32,17 @@ impl Default for Limits {
             calls: bounds::MAX_CALLS,
             value_bytes: bounds::MAX_VALUE_BYTES,
         }
+    }
+}
+
+impl Limits {
+    /// The fault of a script that took more memory than it may.
+    pub(crate) fn out_of_memory(&self) -> ScriptFault {
+        ScriptFault::OutOfMemory { bound_mib: u64::try_from(self.memory_bytes >> 20).unwrap_or(u64::MAX) }
+    }
+
+    /// The fault of a script that computed longer than it may.
+    pub(crate) fn cpu_exceeded(&self) -> ScriptFault {
+        ScriptFault::CpuLimit { bound_ms: u64::try_from(self.cpu.as_millis()).unwrap_or(u64::MAX) }
     }
 }

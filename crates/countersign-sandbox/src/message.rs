@@ -1,88 +1,72 @@
-//! What host and child say to each other. The child's first frame says which version of this it speaks.
+//! The messages between host and child. The child's first frame names the version of the protocol.
 //!
-//! Promise: no frame is longer than [`frame::MAX_FRAME_BYTES`]: what a script asks for in one turn, and what it is given
-//! at once, is cut into as many frames as it takes. Values travel as the text they are.
+//! Promise: no frame is longer than [`frame::MAX_FRAME_BYTES`]: the requests of one turn, and the completions that are
+//! delivered together, are split into as many frames as they need. Values are sent as their own JSON text.
 
-use countersign_core::canonical::{Canonical, Verbatim};
 use countersign_core::event::{CallOutcome, Failure};
-use countersign_core::time::Timestamp;
 use countersign_kernel::LogLine;
 use countersign_kernel::ports::{
     Completion, Program, Request, ScriptEnd, ScriptFault, Stripped, Turn, Wanted,
 };
-use countersign_sdk::LogLevel;
 use serde::{Deserialize, Serialize};
 
 use crate::worker::Isolation;
 
-/// The version of all that stands here.
+/// The version of this protocol.
 pub(crate) const PROTOCOL: u32 = 2;
 
-/// Up to here things are put into one frame together; a larger thing gets one of its own.
+/// The most bytes of items that share a frame; a larger item gets a frame of its own.
 const TOGETHER_BYTES: usize = 1024 * 1024;
 
-/// What the names and numbers around a thing take in JSON, at most.
+/// The most bytes of JSON that the names and numbers around an item need.
 const ENVELOPE_BYTES: usize = 160;
 
 /// The child's first frame. Later versions may add to it, so that an older host can still tell that they are newer.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Hello {
-    /// The version that the child speaks.
     pub(crate) protocol: u32,
-    /// What the child achieved.
     pub(crate) isolation: Isolation,
 }
 
 /// The part of [`Hello`] that every version has.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Version {
-    /// The version that the child speaks.
     pub(crate) protocol: u32,
 }
 
-/// What the host tells the child.
+/// What the host sends to the child.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) enum Order {
-    /// Strip the types of this source.
     Strip { source: String },
-    /// Start this.
-    Start {
-        #[serde(with = "WireStripped")]
-        stripped: Stripped,
-        seed: [u8; 32],
-        now: Timestamp,
-    },
-    /// Go on with these.
-    Deliver { completions: Vec<WireCompletion> },
+    Start(Program),
+    Deliver { completions: Vec<Completion> },
 }
 
-impl Order {
-    /// To start a program.
-    pub(crate) fn start(program: Program) -> Self {
-        Self::Start { stripped: program.stripped, seed: program.seed, now: program.now }
-    }
+/// What an order leads to, unless its script is ended by force.
+#[derive(Debug)]
+pub(crate) enum Answer {
+    Stripped(Stripped),
+    Turn(Turn),
 }
 
-/// What the child answers an order with: one of these, but as many parts of a turn as it takes.
+/// What the child answers to an order: one of these, or several parts of a turn.
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) enum Reply {
-    /// The source without its types.
-    Stripped(#[serde(with = "WireStripped")] Stripped),
-    /// A part of what the script did.
+    Stripped(Stripped),
     Part(Part),
-    /// The script was ended. The child ends with it.
-    Fault(#[serde(with = "WireFault")] ScriptFault),
+    /// The script was ended by force. The child ends with it.
+    Fault(ScriptFault),
 }
 
-/// A part of what a script did in a turn.
+/// A part of a turn.
 #[derive(Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Part {
-    pub(crate) requests: Vec<WireRequest>,
-    pub(crate) logs: Vec<WireLog>,
-    pub(crate) end: Option<WireEnd>,
+    pub(crate) requests: Vec<Request>,
+    pub(crate) logs: Vec<LogLine>,
+    pub(crate) end: Option<ScriptEnd>,
     pub(crate) then: Then,
 }
 
@@ -90,14 +74,14 @@ pub(crate) struct Part {
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) enum Then {
-    /// Another one.
+    /// Another part.
     More,
     /// The next order.
     #[default]
     Nothing,
 }
 
-/// Cuts a turn into parts.
+/// Splits a turn into parts.
 pub(crate) fn parts(turn: Turn) -> Vec<Part> {
     let mut parts = vec![Part::default()];
     let mut together = 0_usize;
@@ -114,25 +98,25 @@ pub(crate) fn parts(turn: Turn) -> Vec<Part> {
     for log in turn.logs {
         room_for(&mut parts, ENVELOPE_BYTES + escaped(&log.message));
         if let Some(part) = parts.last_mut() {
-            part.logs.push(WireLog(log));
+            part.logs.push(log);
         }
     }
     for request in turn.requests {
         room_for(&mut parts, ENVELOPE_BYTES + wanted_bytes(&request.wanted));
         if let Some(part) = parts.last_mut() {
-            part.requests.push(WireRequest(request));
+            part.requests.push(request);
         }
     }
     if let Some(end) = turn.end {
         room_for(&mut parts, ENVELOPE_BYTES + end_bytes(&end));
         if let Some(part) = parts.last_mut() {
-            part.end = Some(WireEnd(end));
+            part.end = Some(end);
         }
     }
     parts
 }
 
-/// Cuts what a script is given into orders.
+/// Splits completions into orders.
 pub(crate) fn deliveries(completions: Vec<Completion>) -> Vec<Order> {
     let mut orders = Vec::new();
     let mut batch = Vec::new();
@@ -144,7 +128,7 @@ pub(crate) fn deliveries(completions: Vec<Completion>) -> Vec<Order> {
             together = 0;
         }
         together += bytes;
-        batch.push(WireCompletion(completion));
+        batch.push(completion);
     }
     if !batch.is_empty() || orders.is_empty() {
         orders.push(Order::Deliver { completions: batch });
@@ -152,7 +136,7 @@ pub(crate) fn deliveries(completions: Vec<Completion>) -> Vec<Order> {
     orders
 }
 
-/// What a turn takes in frames, at most.
+/// The most bytes that a turn needs in frames.
 pub(crate) fn turn_bytes(turn: &Turn) -> usize {
     let requests: usize = turn.requests.iter().map(|r| ENVELOPE_BYTES + wanted_bytes(&r.wanted)).sum();
     let logs: usize = turn.logs.iter().map(|log| ENVELOPE_BYTES + escaped(&log.message)).sum();
@@ -184,7 +168,7 @@ fn failure_bytes(failure: &Failure) -> usize {
     escaped(&failure.code) + escaped(&failure.message)
 }
 
-/// How long a text is as JSON, at most.
+/// The most bytes that a text needs as JSON.
 fn escaped(text: &str) -> usize {
     let of = |byte: u8| match byte {
         0..=0x1f => 6,
@@ -194,94 +178,13 @@ fn escaped(text: &str) -> usize {
     text.bytes().map(of).sum()
 }
 
-/// A [`Completion`], on the wire.
-#[derive(Debug, PartialEq, Serialize, Deserialize)]
-#[serde(transparent)]
-pub(crate) struct WireCompletion(#[serde(with = "CompletionFields")] pub(crate) Completion);
-
-/// A [`Request`], on the wire.
-#[derive(Debug, PartialEq, Serialize, Deserialize)]
-#[serde(transparent)]
-pub(crate) struct WireRequest(#[serde(with = "RequestFields")] pub(crate) Request);
-
-/// A [`LogLine`], on the wire.
-#[derive(Debug, PartialEq, Serialize, Deserialize)]
-#[serde(transparent)]
-pub(crate) struct WireLog(#[serde(with = "LogFields")] pub(crate) LogLine);
-
-/// A [`ScriptEnd`], on the wire.
-#[derive(Debug, PartialEq, Serialize, Deserialize)]
-#[serde(transparent)]
-pub(crate) struct WireEnd(#[serde(with = "EndVariants")] pub(crate) ScriptEnd);
-
-// The kernel's types know no wire. These repeat their fields; the compiler sees to it that none is missing.
-
-#[derive(Serialize, Deserialize)]
-#[serde(remote = "Stripped", deny_unknown_fields)]
-struct WireStripped {
-    code: String,
-    mappings: String,
-}
-
-#[derive(Serialize, Deserialize)]
-#[serde(remote = "Completion", deny_unknown_fields)]
-struct CompletionFields {
-    request: u32,
-    at: Timestamp,
-    outcome: CallOutcome,
-}
-
-#[derive(Serialize, Deserialize)]
-#[serde(remote = "Request", deny_unknown_fields)]
-struct RequestFields {
-    no: u32,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    line: Option<u32>,
-    #[serde(with = "WantedVariants")]
-    wanted: Wanted,
-}
-
-#[derive(Serialize, Deserialize)]
-#[serde(remote = "Wanted", rename_all = "camelCase", deny_unknown_fields)]
-enum WantedVariants {
-    Call { path: String, args: Canonical },
-    Sleep { ms: u64 },
-}
-
-#[derive(Serialize, Deserialize)]
-#[serde(remote = "LogLine", deny_unknown_fields)]
-struct LogFields {
-    level: LogLevel,
-    message: String,
-}
-
-#[derive(Serialize, Deserialize)]
-#[serde(remote = "ScriptEnd", rename_all = "camelCase", deny_unknown_fields)]
-enum EndVariants {
-    Returned(Verbatim),
-    Threw(Failure),
-}
-
-#[derive(Serialize, Deserialize)]
-#[serde(remote = "ScriptFault", rename_all = "camelCase", deny_unknown_fields)]
-enum WireFault {
-    Invalid { message: String, line: u32, column: u32 },
-    TooLong { bytes: usize, bound: usize },
-    OutOfMemory { bound_mib: u64 },
-    CpuLimit { bound_ms: u64 },
-    TooManyCalls { bound: u32 },
-    ValueTooLarge { bound: usize },
-    NotAsked { request: u32 },
-    Crashed { cause: String },
-    Unavailable { cause: String },
-    Busy { retry_after_s: u64 },
-    NotIsolated { missing: String },
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::frame::{self, MAX_FRAME_BYTES};
+    use countersign_core::canonical::{Canonical, Verbatim};
+    use countersign_core::time::Timestamp;
+    use countersign_sdk::LogLevel;
     use proptest::prelude::*;
     use serde_json::json;
 
@@ -318,9 +221,9 @@ mod tests {
                 let frame = framed(&Reply::Part(part));
                 total += frame.len();
                 let Ok(Reply::Part(part)) = serde_json::from_slice(&frame) else { panic!("part {n}") };
-                told.requests.extend(part.requests.into_iter().map(|wire| wire.0));
-                told.logs.extend(part.logs.into_iter().map(|wire| wire.0));
-                told.end = part.end.map(|wire| wire.0);
+                told.requests.extend(part.requests);
+                told.logs.extend(part.logs);
+                told.end = part.end;
             }
             assert!(total <= turn_bytes(&turn) + ENVELOPE_BYTES * (last + 1), "{total}");
             assert_eq!(told, turn);
@@ -357,7 +260,7 @@ mod tests {
                 let Ok(Order::Deliver { completions }) = serde_json::from_slice(&framed(&order)) else {
                     panic!("no delivery")
                 };
-                got.extend(completions.into_iter().map(|wire| wire.0));
+                got.extend(completions);
             }
             assert_eq!(got, given);
         }
@@ -401,7 +304,7 @@ mod tests {
                 frame.truncate(cut.index(frame.len()) + 1);
             }
             if let Ok(Reply::Part(part)) = serde_json::from_slice(&frame) {
-                for WireRequest(request) in part.requests {
+                for request in part.requests {
                     if let Wanted::Call { args, .. } = request.wanted {
                         prop_assert_eq!(&Canonical::of(&args.to_value()).unwrap(), &args);
                     }

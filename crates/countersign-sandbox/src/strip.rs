@@ -1,8 +1,8 @@
 //! TypeScript to JavaScript. Nothing of the source runs here.
 //!
-//! The source is the body of an async function: `return` and `await` stand at its top level, `import` and `export`
-//! have no place in it. Promise: what comes out means what went in, without its types, and every position in it can be
-//! led back to the source. What a source cannot be is said with line and column, counted from 1, in characters.
+//! The source is the body of an async function: `return` and `await` are allowed at its top level, `import` and `export`
+//! are not. Promise: the result means the same as the source without its types, and every position in it can be mapped back
+//! to the source. Errors name line and column, counted from 1, in characters.
 
 use std::path::{Path, PathBuf};
 
@@ -18,7 +18,7 @@ use oxc_transformer::{TransformOptions, Transformer};
 
 use crate::limits::Limits;
 
-/// The deepest nesting of brackets. The parser descends one frame per level; nobody writes such a script by hand.
+/// The deepest nesting of brackets. The parser recurses once per level.
 const MAX_NESTING: usize = 500;
 
 /// Strips the types of a source.
@@ -45,8 +45,8 @@ pub(crate) fn strip(source: &str, limits: &Limits) -> Result<Stripped, ScriptFau
     Ok(print(&program))
 }
 
-/// Where the brackets get too deep. Brackets in texts count as well: a text that opens hundreds and closes none is
-/// rarer than a second lexer is dear.
+/// The offset where brackets nest too deeply. Brackets in strings count too: a second lexer would cost more than the rare
+/// string that opens hundreds and closes none.
 fn too_deep(source: &str) -> Option<usize> {
     let mut depth = 0_usize;
     for (offset, byte) in source.bytes().enumerate() {
@@ -62,7 +62,7 @@ fn too_deep(source: &str) -> Option<usize> {
     None
 }
 
-/// A script has nobody to import from, and nobody imports it.
+/// Refuses `import` and `export`.
 fn refuse_modules(source: &str, parsed: &ParserReturn<'_>) -> Result<(), ScriptFault> {
     let declared = parsed.program.body.iter().find(|statement| statement.is_module_declaration());
     let dynamic = parsed.module_record.dynamic_imports.first().map(|import| import.span);
@@ -80,7 +80,7 @@ fn refuse_modules(source: &str, parsed: &ParserReturn<'_>) -> Result<(), ScriptF
     Err(invalid(source, span.start as usize, word.to_owned()))
 }
 
-/// Takes the types out, and turns what TypeScript adds at run time, such as enums, into JavaScript.
+/// Removes the types, and turns what TypeScript adds at run time, such as enums, into JavaScript.
 fn transform<'a>(
     source: &str,
     allocator: &'a Allocator,

@@ -169,6 +169,13 @@ impl ForeignToolBuilder {
         self
     }
 
+    /// Says that the output schema only describes. Published documents are often wrong about answers, and a call that took
+    /// effect must not be told as a failure.
+    pub fn output_is_hint(mut self) -> Self {
+        self.tool.output_is_hint = true;
+        self
+    }
+
     /// Finishes the tool. A handler that sent a request and got no answer says so with [`ToolError::outcome_unknown`].
     pub fn handler<F, Fut>(mut self, handler: F) -> Tool
     where
@@ -320,6 +327,9 @@ mod tests {
         }
         let strict = tool(json!({}), Some(json!({ "type": "object", "required": ["id"] })));
         assert!(strict.check_output(&json!({})).is_err());
+        let hint = foreign(json!({}), Some(json!({ "required": ["a"] }))).unwrap().output_is_hint();
+        let hint = hint.handler(async |_, input| Ok(input.into_inner()));
+        assert!(hint.check_output(&json!({})).is_ok());
     }
 
     #[test]

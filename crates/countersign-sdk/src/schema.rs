@@ -4,6 +4,7 @@
 //! written out (so that a person sees them), and has no property that the type does not know.
 
 use std::fmt;
+use std::sync::OnceLock;
 
 use jsonschema::Validator;
 use schemars::{JsonSchema, SchemaGenerator, generate::SchemaSettings};
@@ -22,10 +23,12 @@ pub enum UnknownProperties {
     Strip,
 }
 
-/// A compiled schema.
+/// A schema that was checked, with its validator.
 pub struct Schema {
     json: Value,
-    validator: Validator,
+    /// Made when it is first needed for a schema of another system: a source with a thousand tools has thousands of them, and
+    /// few are ever called.
+    validator: OnceLock<Validator>,
     defaults: Defaults,
     unknown: UnknownProperties,
 }
@@ -87,10 +90,10 @@ impl Schema {
     /// filled in. The draft is the one that `$schema` names, else 2020-12. Nothing is fetched: a reference that leads out of
     /// the schema is an error.
     pub fn from_json(json: Value) -> Result<Self, SchemaError> {
-        let validator = jsonschema::options().should_validate_formats(true).build(&json).map_err(|e| {
-            SchemaError { type_name: "a foreign tool".to_owned(), problem: shortened(&e.to_string()) }
-        })?;
-        Ok(Self { defaults: Defaults::None, json, validator, unknown: UnknownProperties::Refuse })
+        foreign_validator(&json)
+            .map_err(|problem| SchemaError { type_name: "a foreign tool".to_owned(), problem })?;
+        let (validator, unknown) = (OnceLock::new(), UnknownProperties::Refuse);
+        Ok(Self { defaults: Defaults::None, json, validator, unknown })
     }
 
     /// The schema as JSON.
@@ -113,10 +116,18 @@ impl Schema {
 
     /// Validates without changing anything; every violation at once, up to a bound.
     pub fn validate(&self, value: &Value) -> Result<(), Vec<Violation>> {
-        if self.validator.is_valid(value) {
+        let validator = match self.validator.get() {
+            Some(validator) => validator,
+            None => {
+                let made = foreign_validator(&self.json);
+                let made = made.map_err(|problem| vec![Violation { at: String::new(), problem }])?;
+                self.validator.get_or_init(|| made)
+            }
+        };
+        if validator.is_valid(value) {
             return Ok(());
         }
-        let violations = self.validator.iter_errors(value).take(MAX_VIOLATIONS);
+        let violations = validator.iter_errors(value).take(MAX_VIOLATIONS);
         Err(violations
             .map(|e| Violation { at: e.instance_path().to_string(), problem: shortened(&e.to_string()) })
             .collect())
@@ -127,8 +138,13 @@ impl Schema {
             .should_validate_formats(true)
             .build(&json)
             .map_err(|e| SchemaError { type_name: T::schema_name().into_owned(), problem: e.to_string() })?;
-        Ok(Self { defaults: Defaults::of(&json, &json), json, validator, unknown })
+        Ok(Self { defaults: Defaults::of(&json, &json), json, validator: validator.into(), unknown })
     }
+}
+
+/// A validator for a schema of another system, or what is wrong with the schema.
+fn foreign_validator(json: &Value) -> Result<Validator, String> {
+    jsonschema::options().should_validate_formats(true).build(json).map_err(|e| shortened(&e.to_string()))
 }
 
 fn generate<T: JsonSchema>(settings: SchemaSettings) -> Value {

@@ -64,6 +64,8 @@ pub struct Definition {
     /// Which request of an upstream MCP server it sends, for a foreign tool of such a server. It is no part of the fingerprint:
     /// the output schema says the same.
     pub mcp_request: Option<McpRequest>,
+    /// Whether the output schema only describes: an output that differs is handed on. It is no part of the fingerprint.
+    pub output_is_hint: bool,
 }
 
 impl Definition {
@@ -78,6 +80,7 @@ impl Definition {
             remember: None,
             mcp_name: None,
             mcp_request: None,
+            output_is_hint: false,
         }
     }
 }
@@ -142,8 +145,11 @@ impl Tool {
         self.input.as_ref().map_err(broken)?.admit(input)
     }
 
-    /// Checks output.
+    /// Checks output, where its schema is a promise.
     pub fn check_output(&self, output: &Value) -> Result<(), Vec<Violation>> {
+        if self.definition.output_is_hint {
+            return Ok(());
+        }
         self.output.as_ref().map_err(broken)?.validate(output)
     }
 

@@ -16,6 +16,7 @@ pub mod wire;
 
 mod access;
 mod console;
+mod declarations;
 mod links;
 mod listen;
 mod ops;
@@ -30,6 +31,7 @@ mod trace;
 
 #[doc(hidden)]
 pub use access::routes;
+pub use declarations::declarations;
 pub use links::{CONSOLE_HOST, Links};
 pub use options::{Limits, Options};
 pub use rest::openapi;

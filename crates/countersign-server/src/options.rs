@@ -71,6 +71,8 @@ const CONNECTIONS_FOR_PEOPLE: usize = 512;
 const CONNECTIONS_PER_PRINCIPAL: usize = 512;
 /// Clients speak at once, so that this many wait only in a flood. A proxy has one address and proves credentials.
 const UNPROVEN_CONNECTIONS_PER_ADDRESS: usize = 1_024;
+/// Open files that are left to everything but connections.
+const OTHER_OPEN_FILES: usize = 1_024;
 const REQUESTS_AT_ONCE: usize = 256;
 const STREAMS_PER_PRINCIPAL: usize = 64;
 const REQUESTS_PER_SECOND: NonZeroU32 = NonZeroU32::new(20_000).unwrap();
@@ -102,6 +104,26 @@ impl Default for Limits {
     }
 }
 
+impl Limits {
+    /// The same bounds in a process that may have so many open files. Connections take at most half of them, or all but
+    /// 1,024 where there are many: the store, scripts and sources need open files too, and without any left nobody gets in.
+    #[must_use]
+    pub fn within_open_files(self, open_files: usize) -> Self {
+        let connections = open_files - (open_files / 2).min(OTHER_OPEN_FILES);
+        if connections >= self.connections {
+            return self;
+        }
+        let share = |bound: usize| (bound * connections / self.connections.max(1)).max(1);
+        Self {
+            connections,
+            connections_for_people: share(self.connections_for_people),
+            connections_per_principal: share(self.connections_per_principal),
+            unproven_connections_per_address: share(self.unproven_connections_per_address),
+            ..self
+        }
+    }
+}
+
 impl Options {
     /// The defaults, for a server that people reach at this address.
     pub fn at(links: Links, key: [u8; 32]) -> Self {
@@ -115,5 +137,30 @@ impl Options {
             configuration: wire::Configuration::default(),
             sources: None,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn bounds(open_files: usize) -> [usize; 4] {
+        let limits = Limits::default().within_open_files(open_files);
+        [
+            limits.connections,
+            limits.connections_for_people,
+            limits.connections_per_principal,
+            limits.unproven_connections_per_address,
+        ]
+    }
+
+    #[test]
+    fn connections_leave_open_files_to_everything_else_and_keep_their_shares() {
+        assert_eq!(bounds(usize::MAX), [4_096, 512, 512, 1_024]);
+        assert_eq!(bounds(CONNECTIONS + OTHER_OPEN_FILES), [4_096, 512, 512, 1_024]);
+        assert_eq!(bounds(CONNECTIONS + OTHER_OPEN_FILES - 1), [4_095, 511, 511, 1_023]);
+        assert_eq!(bounds(1_024), [512, 64, 64, 128]);
+        assert_eq!(bounds(64), [32, 4, 4, 8]);
+        assert_eq!(bounds(0)[1..], [1, 1, 1]);
     }
 }

@@ -6,7 +6,8 @@ use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use countersign_kernel::ports::{ScriptFault, SourcesError, StoreError};
 use countersign_kernel::{
-    CallError, CancelError, DecideError, GatewayError, SessionError, SettleError, TokenError, UserError,
+    CallError, CancelError, DecideError, GatewayError, RETRY_CALLS_AFTER, SessionError, SettleError,
+    TokenError, UserError,
 };
 use countersign_sdk::Violation;
 use serde_json::{Map, Value, json};
@@ -182,6 +183,7 @@ impl From<CallError> for Refusal {
             CallError::StorageLimit { retry_after } => {
                 Self::new(429, code, detail).retry_after(retry_after.as_secs().max(1))
             }
+            CallError::TooManyCalls => Self::new(429, code, detail).retry_after(RETRY_CALLS_AFTER.as_secs()),
             CallError::KeyMismatch(id) => Self::new(409, code, detail).with("executionId", json!(id)),
             CallError::SessionNotFound => Self::new(404, code, detail),
         }

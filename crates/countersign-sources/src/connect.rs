@@ -8,6 +8,7 @@ use countersign_kernel::ports::{
     CredentialConfig, CredentialPlace, McpProtocol, SecretPlace, SourceConfig, SourceKind, SourcesError,
 };
 use countersign_sdk::SecretString;
+use url::Url;
 
 use crate::graphql;
 use crate::http::{
@@ -17,6 +18,7 @@ use crate::http::{
 use crate::mcp::{self, CommandConfig, Endpoint, Events, HttpEndpoint, Upstream, UpstreamConfig};
 use crate::offer::Offer;
 use crate::openapi;
+use crate::openapi::names::{Decided, assign_proposed};
 use crate::request::HttpRequest;
 
 /// The largest document that is read.
@@ -59,7 +61,7 @@ impl Connecting<'_> {
                     name_overrides: self.config.tools.names.clone(),
                     given_names: self.given_names.clone(),
                 };
-                self.openapi(document, options).await
+                self.openapi(document, server.as_deref(), options).await
             }
             SourceKind::GraphQl { url, schema } => self.graphql(url, schema.as_deref()).await,
             SourceKind::Mcp { url, command, folder, protocol, trust_annotations } => {
@@ -92,14 +94,16 @@ impl Connecting<'_> {
         }
     }
 
-    /// Gives tools of an MCP server the names they had, or those of the operator.
+    /// Gives tools of an MCP server the names they had, or those of the operator, by the rules of every kind of source.
     pub(crate) fn named(&self, mut offer: Offer) -> Offer {
-        for tool in &mut offer.tools {
-            let chosen = self.config.tools.names.get(&tool.origin);
-            if let Some(name) = chosen.or_else(|| self.given_names.get(&tool.origin)) {
-                name.clone_into(&mut tool.name);
-            }
+        let proposed: Vec<(&str, String)> =
+            offer.tools.iter().map(|tool| (tool.origin.as_str(), tool.name.clone())).collect();
+        let decided = Decided { overrides: &self.config.tools.names, given: &self.given_names };
+        let (names, warnings) = assign_proposed(&proposed, decided);
+        for (tool, name) in offer.tools.iter_mut().zip(names) {
+            tool.name = name;
         }
+        offer.warnings.extend(warnings);
         offer.tools.sort_by(|a, b| a.name.cmp(&b.name));
         offer
     }
@@ -107,22 +111,26 @@ impl Connecting<'_> {
     async fn openapi(
         &self,
         place: &str,
+        server: Option<&str>,
         options: openapi::Options,
     ) -> Result<(Offer, Connection), SourcesError> {
-        let bytes = self.document(place).await?;
+        let bytes = self.document(place, server).await?;
         let mapped = tokio::task::spawn_blocking(move || {
             openapi::Document::parse(&bytes).map(|document| document.map(&options))
         });
         let mapped = mapped.await.map_err(|_| bad("the document could not be read"))?;
-        let mapped = mapped.map_err(|error| bad(format!("{place}: {error}")))?;
+        let mut mapped = mapped.map_err(|error| bad(format!("{place}: {error}")))?;
+        if self.config.credentials.is_empty() {
+            mapped.offer.warnings.extend(openapi::wanted_credentials(&mapped.security));
+        }
         let operations =
             mapped.operations.into_iter().map(|(name, operation)| (name, Arc::new(operation))).collect();
-        Ok((mapped.offer, Connection::OpenApi { operations, client: self.client(HttpLimits::default())? }))
+        Ok((mapped.offer, Connection::OpenApi { operations, client: self.service()? }))
     }
 
     async fn graphql(&self, url: &str, schema: Option<&str>) -> Result<(Offer, Connection), SourcesError> {
         let bytes = match schema {
-            Some(place) => self.document(place).await?,
+            Some(place) => self.document(place, Some(url)).await?,
             None => {
                 let body = serde_json::json!({ "query": graphql::INTROSPECTION_QUERY }).to_string();
                 let headers = [("content-type", "application/json"), ("accept", "application/json")];
@@ -132,7 +140,7 @@ impl Connecting<'_> {
                     headers: headers.map(|(name, value)| (name.to_owned(), value.to_owned())).into(),
                     body: Some(body.into_bytes()),
                 };
-                self.fetched(request).await?
+                self.fetched(request, self.credentials()?).await?
             }
         };
         let options = graphql::Options {
@@ -147,12 +155,15 @@ impl Connecting<'_> {
         let mapped = mapped.map_err(|error| bad(format!("the schema of {url}: {error}")))?;
         let operations =
             mapped.operations.into_iter().map(|(name, operation)| (name, Arc::new(operation))).collect();
-        Ok((mapped.offer, Connection::GraphQl { operations, client: self.client(HttpLimits::default())? }))
+        Ok((mapped.offer, Connection::GraphQl { operations, client: self.service()? }))
     }
 
-    /// A file or what a URL answers.
-    async fn document(&self, place: &str) -> Result<Vec<u8>, SourcesError> {
+    /// A file or what a URL answers. Documents often lie on another host than the service that they describe: the credentials
+    /// are sent only to the origin of the service, and only where the operator named it.
+    async fn document(&self, place: &str, service: Option<&str>) -> Result<Vec<u8>, SourcesError> {
         if is_url(place) {
+            let is_service = service.is_some_and(|service| is_same_origin(place, service));
+            let credentials = if is_service { self.credentials()? } else { Vec::new() };
             let accept = "application/json, application/yaml, text/yaml, */*;q=0.1".to_owned();
             let request = HttpRequest {
                 method: "GET".to_owned(),
@@ -160,11 +171,16 @@ impl Connecting<'_> {
                 headers: vec![("accept".to_owned(), accept)],
                 body: None,
             };
-            return self.fetched(request).await;
+            return self.fetched(request, credentials).await;
         }
         let path = Path::new(place).to_owned();
         let read = tokio::task::spawn_blocking(move || -> std::io::Result<Option<Vec<u8>>> {
-            if std::fs::metadata(&path)?.len() > MAX_DOCUMENT_BYTES as u64 {
+            let metadata = std::fs::metadata(&path)?;
+            // A device or a pipe may have no end.
+            if !metadata.is_file() {
+                return Err(std::io::Error::other("it is no regular file"));
+            }
+            if metadata.len() > MAX_DOCUMENT_BYTES as u64 {
                 return Ok(None);
             }
             std::fs::read(path).map(Some)
@@ -177,28 +193,39 @@ impl Connecting<'_> {
         }
     }
 
-    async fn fetched(&self, request: HttpRequest) -> Result<Vec<u8>, SourcesError> {
+    async fn fetched(
+        &self,
+        request: HttpRequest,
+        credentials: Vec<Credential>,
+    ) -> Result<Vec<u8>, SourcesError> {
         let url = request.url.clone();
-        let client = self.client(HttpLimits { body_bytes: MAX_DOCUMENT_BYTES, ..HttpLimits::default() })?;
+        let limits = HttpLimits { body_bytes: MAX_DOCUMENT_BYTES, ..HttpLimits::default() };
+        let is_unauthenticated = credentials.is_empty() && !self.config.credentials.is_empty();
+        let client = self.client(limits, credentials)?;
         let unreachable = |reason: String| SourcesError::Unreachable(format!("{url}: {reason}"));
         match client.send(request, Intent::Read).await {
             Exchange::Answered(Answer { extent: Extent::Cut { limit_bytes }, .. }) => {
                 Err(unreachable(format!("it has more than {limit_bytes} bytes")))
             }
             Exchange::Answered(Answer { status: 200..300, body, .. }) => Ok(body),
+            Exchange::Answered(Answer { status: status @ (401 | 403), .. }) if is_unauthenticated => {
+                let advice =
+                    "the credentials are sent to a document only where `server` names the same origin";
+                Err(unreachable(format!("it answered {status}; {advice}")))
+            }
             Exchange::Answered(Answer { status, .. }) => Err(unreachable(format!("it answered {status}"))),
             Exchange::NotSent(reason) => Err(unreachable(reason.to_string())),
             Exchange::Lost(reason) => Err(unreachable(reason.to_string())),
         }
     }
 
-    fn client(&self, limits: HttpLimits) -> Result<HttpClient, SourcesError> {
-        let options = HttpOptions {
-            addresses: self.addresses(),
-            credentials: self.credentials()?,
-            limits,
-            proxy: None,
-        };
+    /// The client for calls.
+    fn service(&self) -> Result<HttpClient, SourcesError> {
+        self.client(HttpLimits::default(), self.credentials()?)
+    }
+
+    fn client(&self, limits: HttpLimits, credentials: Vec<Credential>) -> Result<HttpClient, SourcesError> {
+        let options = HttpOptions { addresses: self.addresses(), credentials, limits, proxy: None };
         HttpClient::new(options).map_err(|error| bad(error.to_string()))
     }
 
@@ -254,6 +281,11 @@ impl Connecting<'_> {
     fn secret(&self, from: &SecretPlace) -> Result<SecretString, SourcesError> {
         self.secrets.read(from).map_err(bad)
     }
+}
+
+fn is_same_origin(one: &str, other: &str) -> bool {
+    let origin = |url: &str| Url::parse(url).ok().map(|url| url.origin()).filter(url::Origin::is_tuple);
+    origin(one).is_some_and(|one| Some(one) == origin(other))
 }
 
 fn is_url(place: &str) -> bool {

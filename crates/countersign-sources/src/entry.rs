@@ -1,6 +1,6 @@
 //! One source of the registry: how it is configured, what it offers at the moment, and what was accepted of it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use countersign_core::digest::Digest;
@@ -13,8 +13,8 @@ use countersign_sdk::{EffectClass, Tool, ToolPath};
 use crate::choice::ToolChoice;
 use crate::connect::Connection;
 use crate::figures::Figures;
-use crate::offer::{Offer, OfferedTool};
-use crate::pin::{Compared, compare, standings};
+use crate::offer::{Offer, OfferedTool, Unmapped};
+use crate::pin::{Compared, compare, definition, share, standings};
 use crate::tools::Accepted;
 
 /// A source under one configuration. Another one that only says something else of its tools shares its state and its turn.
@@ -32,9 +32,28 @@ pub(crate) struct Entry {
 pub(crate) struct State {
     pub(crate) health: SourceHealth,
     pub(crate) problem: Option<String>,
-    pub(crate) offer: Offer,
-    pub(crate) accepted: Vec<OfferedTool>,
+    offered: Vec<Arc<OfferedTool>>,
+    unmapped: Vec<Unmapped>,
+    warnings: Vec<String>,
+    accepted: Vec<Arc<OfferedTool>>,
     pub(crate) connection: Option<Arc<Connection>>,
+}
+
+impl State {
+    /// Keeps what the source offers now.
+    pub(crate) fn offers(&mut self, offer: Offer) {
+        self.offered = offer.tools.into_iter().map(Arc::new).collect();
+        (self.unmapped, self.warnings) = (offer.unmapped, offer.warnings);
+        share(&mut self.accepted, &self.offered);
+    }
+
+    /// Keeps that definitions were accepted, and that others are gone.
+    pub(crate) fn accept(&mut self, accepted: &[Compared]) {
+        let origins: BTreeSet<&str> = accepted.iter().map(|found| found.tool.origin.as_str()).collect();
+        self.accepted.retain(|tool| !origins.contains(tool.origin.as_str()));
+        let kept = accepted.iter().filter(|found| found.standing != ToolStanding::Missing);
+        self.accepted.extend(kept.map(|found| Arc::clone(&found.tool)));
+    }
 }
 
 impl Entry {
@@ -48,8 +67,10 @@ impl Entry {
         let state = State {
             health: SourceHealth::Loading,
             problem: None,
-            offer: Offer::default(),
-            accepted,
+            offered: Vec::new(),
+            unmapped: Vec::new(),
+            warnings: Vec::new(),
+            accepted: accepted.into_iter().map(Arc::new).collect(),
             connection: None,
         };
         Ok(Self {
@@ -118,7 +139,7 @@ impl Entry {
     /// Every tool with its standing; what the operator leaves out is excluded, whatever else it is.
     pub(crate) fn compared(&self) -> Vec<Compared> {
         let state = self.state();
-        let mut compared = compare(&state.accepted, &state.offer);
+        let mut compared = compare(&state.accepted, &state.offered);
         drop(state);
         for found in &mut compared {
             if !self.path(&found.tool).is_some_and(|path| self.choice.takes(&path)) {
@@ -161,7 +182,10 @@ impl Entry {
 
     /// Stands for what is shown: what is offered, and what the settings make of it. An effect decides what needs approval.
     pub(crate) fn digest(&self) -> String {
-        let shown = serde_json::to_vec(&(&self.state().offer, &self.config.tools)).unwrap_or_default();
+        let state = self.state();
+        let offered: Vec<&OfferedTool> = state.offered.iter().map(Arc::as_ref).collect();
+        let all = (offered, &state.unmapped, &state.warnings, &self.config.tools);
+        let shown = serde_json::to_vec(&all).unwrap_or_default();
         Digest::of(&shown).to_string()
     }
 
@@ -173,8 +197,10 @@ impl Entry {
                 effect: self.choice.effects(&path, &found.tool).class(),
                 offered_effect: found.tool.effects.class(),
                 path: path.to_string(),
-                origin: found.tool.origin,
-                description: found.tool.description,
+                definition: (found.standing == ToolStanding::New).then(|| definition(&found.tool)),
+                origin: found.tool.origin.clone(),
+                server: found.tool.server.clone(),
+                description: found.tool.description.clone(),
                 standing: found.standing,
                 changes: found.changes,
             })
@@ -182,7 +208,7 @@ impl Entry {
         let tools = tools.collect();
         let digest = self.digest();
         let state = self.state();
-        let unmapped = state.offer.unmapped.iter().map(|operation| UnmappedOperation {
+        let unmapped = state.unmapped.iter().map(|operation| UnmappedOperation {
             origin: operation.origin.clone(),
             reason: operation.reason.clone(),
         });
@@ -191,13 +217,13 @@ impl Entry {
             digest,
             tools,
             unmapped: unmapped.collect(),
-            warnings: state.offer.warnings.clone(),
+            warnings: state.warnings.clone(),
         }
     }
 
     pub(crate) fn summary(&self) -> SourceSummary {
         let state = self.state();
-        let mut found = standings(&state.accepted, &state.offer);
+        let mut found = standings(&state.accepted, &state.offered);
         found.retain(|found| self.path(found.tool).is_some_and(|path| self.choice.takes(&path)));
         let count = |standing| found.iter().filter(|found| found.standing == standing).count();
         SourceSummary {
@@ -211,7 +237,7 @@ impl Entry {
             new: count(ToolStanding::New),
             changed: count(ToolStanding::Changed),
             missing: count(ToolStanding::Missing),
-            unmapped: state.offer.unmapped.len(),
+            unmapped: state.unmapped.len(),
             calls: self.figures.now(),
         }
     }

@@ -32,6 +32,9 @@ pub struct OfferedTool {
     /// JSON Schema 2020-12 of the result, where the source says one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub output_schema: Option<Value>,
+    /// The base URL of its calls, for an operation of a document: a document that names another server later is another offer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub server: Option<String>,
     /// What the protocol says of its effects; the operator's settings come on top.
     pub effects: Effects,
     /// What it is at the source: `POST /repos/{owner}/{repo}/issues`, `mutation createIssue`, `read_file`.

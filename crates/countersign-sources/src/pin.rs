@@ -4,47 +4,51 @@
 //! is ours, and stays with its origin.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use countersign_kernel::ports::{FieldChange, ToolStanding};
 use serde_json::{Value, json};
 
-use crate::offer::{Offer, OfferedTool};
+use crate::offer::OfferedTool;
 
 /// A tool that is offered, was accepted, or both.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Compared {
     /// As it is offered; as it was accepted where it is offered no more.
-    pub(crate) tool: OfferedTool,
+    pub(crate) tool: Arc<OfferedTool>,
     pub(crate) standing: ToolStanding,
     pub(crate) changes: Vec<FieldChange>,
 }
 
 /// Every tool of an offer and of what was accepted, by name.
-pub(crate) fn compare(accepted: &[OfferedTool], offer: &Offer) -> Vec<Compared> {
+pub(crate) fn compare(accepted: &[Arc<OfferedTool>], offered: &[Arc<OfferedTool>]) -> Vec<Compared> {
     let whole = |found: Found<'_>| Compared {
-        tool: found.tool.clone(),
+        tool: Arc::clone(found.tool),
         standing: found.standing,
         changes: found.before.map(|before| changes(before, found.tool)).unwrap_or_default(),
     };
-    let mut compared: Vec<Compared> = standings(accepted, offer).into_iter().map(whole).collect();
+    let mut compared: Vec<Compared> = standings(accepted, offered).into_iter().map(whole).collect();
     compared.sort_by(|a, b| a.tool.name.cmp(&b.tool.name));
     compared
 }
 
 /// A tool with its standing, where it lies.
 pub(crate) struct Found<'a> {
-    pub(crate) tool: &'a OfferedTool,
+    pub(crate) tool: &'a Arc<OfferedTool>,
     pub(crate) standing: ToolStanding,
     /// As it was accepted, where it changed since.
-    before: Option<&'a OfferedTool>,
+    before: Option<&'a Arc<OfferedTool>>,
 }
 
 /// The same without copies and without saying what changed: every page asks how many tools wait.
-pub(crate) fn standings<'a>(accepted: &'a [OfferedTool], offer: &'a Offer) -> Vec<Found<'a>> {
-    let mut known: BTreeMap<&str, &OfferedTool> =
+pub(crate) fn standings<'a>(
+    accepted: &'a [Arc<OfferedTool>],
+    offered: &'a [Arc<OfferedTool>],
+) -> Vec<Found<'a>> {
+    let mut known: BTreeMap<&str, &Arc<OfferedTool>> =
         accepted.iter().map(|tool| (tool.origin.as_str(), tool)).collect();
-    let mut all = Vec::with_capacity(offer.tools.len());
-    for tool in &offer.tools {
+    let mut all = Vec::with_capacity(offered.len());
+    for tool in offered {
         let (standing, before) = match known.remove(tool.origin.as_str()) {
             None => (ToolStanding::New, None),
             Some(before) if is_same(before, tool) => (ToolStanding::Accepted, None),
@@ -57,16 +61,41 @@ pub(crate) fn standings<'a>(accepted: &'a [OfferedTool], offer: &'a Offer) -> Ve
     all
 }
 
+/// Lets what was accepted and is offered unchanged be one value: a source may have a thousand definitions.
+pub(crate) fn share(accepted: &mut [Arc<OfferedTool>], offered: &[Arc<OfferedTool>]) {
+    let offered: BTreeMap<&str, &Arc<OfferedTool>> =
+        offered.iter().map(|tool| (tool.origin.as_str(), tool)).collect();
+    for tool in accepted {
+        if let Some(same) = offered.get(tool.origin.as_str()).filter(|offered| **offered == tool) {
+            *tool = Arc::clone(same);
+        }
+    }
+}
+
 /// Whether two definitions are the same. The name is ours and no part of them.
 fn is_same(before: &OfferedTool, now: &OfferedTool) -> bool {
-    let OfferedTool { name: _, title, description, input_schema, output_schema, effects, origin } = before;
-    (title, description, input_schema, output_schema, effects, origin)
-        == (&now.title, &now.description, &now.input_schema, &now.output_schema, &now.effects, &now.origin)
+    let OfferedTool { name: _, title, description, input_schema, output_schema, server, effects, origin } =
+        before;
+    (title, description, input_schema, output_schema)
+        == (&now.title, &now.description, &now.input_schema, &now.output_schema)
+        && (server, effects, origin) == (&now.server, &now.effects, &now.origin)
+}
+
+/// The parts of a definition that no other field of a list shows, whole.
+pub(crate) fn definition(tool: &OfferedTool) -> Value {
+    let mut definition = json!({ "inputSchema": tool.input_schema });
+    for (field, value) in [("title", json!(tool.title)), ("outputSchema", json!(tool.output_schema))] {
+        if !value.is_null() {
+            definition[field] = value;
+        }
+    }
+    definition
 }
 
 /// The parts of a definition that differ. The name is ours and no part of it.
 fn changes(before: &OfferedTool, now: &OfferedTool) -> Vec<FieldChange> {
-    let fields: [(&'static str, Value, Value); 5] = [
+    let fields: [(&'static str, Value, Value); 6] = [
+        ("server", json!(before.server), json!(now.server)),
         ("title", json!(before.title), json!(now.title)),
         ("description", json!(before.description), json!(now.description)),
         ("inputSchema", before.input_schema.clone(), now.input_schema.clone()),
@@ -95,14 +124,17 @@ mod tests {
             description: description.to_owned(),
             input_schema: json!({ "type": "object" }),
             output_schema: None,
+            server: None,
             effects: Effects::default(),
             origin: origin.to_owned(),
         }
     }
 
     fn standings(accepted: &[OfferedTool], offered: Vec<OfferedTool>) -> Vec<(String, ToolStanding)> {
-        let offer = Offer { tools: offered, ..Offer::default() };
-        compare(accepted, &offer).into_iter().map(|found| (found.tool.origin, found.standing)).collect()
+        let accepted: Vec<_> = accepted.iter().cloned().map(Arc::new).collect();
+        let offered: Vec<_> = offered.into_iter().map(Arc::new).collect();
+        let compared = compare(&accepted, &offered).into_iter();
+        compared.map(|found| (found.tool.origin.clone(), found.standing)).collect()
     }
 
     #[test]

@@ -186,7 +186,8 @@ impl SourceRegistry {
         match read {
             Ok((offer, connection)) => {
                 let mut state = entry.state();
-                (state.offer, state.connection) = (offer, Some(connection));
+                state.offers(offer);
+                state.connection = Some(connection);
                 (state.health, state.problem) = (SourceHealth::Ready, None);
             }
             Err(error) => {
@@ -220,15 +221,14 @@ impl SourceRegistry {
             Some(SourceWrite::Accept(SourceToolRow {
                 source: source.clone(),
                 origin,
-                definition: serde_json::to_value(&found.tool).ok()?,
+                definition: serde_json::to_value(&*found.tool).ok()?,
                 accepted_at: now,
                 accepted_by: by.map(|by| by.principal.id.clone()),
             }))
         };
         let changes = accepted.iter().filter_map(change).collect();
         self.inner.gateway.change_sources(by, changes).await?;
-        let known = self.accepted(source).await?;
-        entry.state().accepted = known;
+        entry.state().accept(accepted);
         Ok(())
     }
 
@@ -270,7 +270,7 @@ impl Sources for SourceRegistry {
         let accepted = self.accepted(&config.name).await?;
         let entry = Entry::new(config, SourceOrigin::Added, accepted)?;
         let (offer, connection) = self.read(&entry).await?;
-        entry.state().offer = offer;
+        entry.state().offers(offer);
         entry.state().health = SourceHealth::Ready;
         if let Connection::Mcp(upstream) = &*connection {
             upstream.close().await;

@@ -28,7 +28,7 @@ use crate::request::{HttpRequest, MAX_ERROR_BODY_BYTES, RequestError, UpstreamEr
 pub(crate) struct Accepted<'a> {
     pub(crate) source: &'a str,
     pub(crate) path: &'a ToolPath,
-    pub(crate) tool: &'a OfferedTool,
+    pub(crate) tool: &'a Arc<OfferedTool>,
     /// After the operator's settings.
     pub(crate) effects: Effects,
     pub(crate) figures: Arc<Figures>,
@@ -44,13 +44,13 @@ impl Accepted<'_> {
             Connection::GraphQl { operations, client } => {
                 Target::GraphQl(Arc::clone(operations.get(&self.tool.name)?), client.clone())
             }
-            Connection::Mcp(upstream) => Target::Mcp(Arc::clone(upstream), Box::new(self.tool.clone())),
+            Connection::Mcp(upstream) => Target::Mcp(Arc::clone(upstream), Arc::clone(self.tool)),
         };
         Some(self.built(target))
     }
 
     fn built(self, target: Target) -> Result<Tool, ForeignToolError> {
-        let OfferedTool { title, description, input_schema, output_schema, origin, .. } = self.tool;
+        let OfferedTool { title, description, input_schema, output_schema, origin, .. } = &**self.tool;
         let request = match target {
             Target::Mcp(..) => Some(request_of(origin)),
             _ => None,
@@ -68,7 +68,8 @@ impl Accepted<'_> {
         let (target, figures, source) = (Arc::new(target), self.figures, self.source.to_owned());
         let builder = Tool::foreign(self.path.to_string(), input_schema.clone(), output, effects)?
             .name(title.as_deref().unwrap_or(origin))
-            .describe(description);
+            .describe(description)
+            .output_is_hint();
         let builder = match request {
             Some(request) => builder.mcp_request(request),
             None => builder,
@@ -89,7 +90,7 @@ impl Accepted<'_> {
 enum Target {
     OpenApi(Arc<openapi::Operation>, HttpClient),
     GraphQl(Arc<graphql::Operation>, HttpClient),
-    Mcp(Arc<Upstream>, Box<OfferedTool>),
+    Mcp(Arc<Upstream>, Arc<OfferedTool>),
 }
 
 impl Target {

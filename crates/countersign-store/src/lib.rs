@@ -8,9 +8,13 @@
 //! one `fsync`. Reads use connections of their own and never wait for the writer.
 
 mod apply;
+mod commits;
 mod cursor;
+mod executions;
 mod fault;
 mod files;
+mod group;
+mod names;
 mod open;
 mod read;
 mod read_lists;

@@ -1,7 +1,7 @@
 //! Opening: the folder, its lock, the file, and what is wrong with them.
 //!
 //! Promises: one owner at a time, also across processes, and a killed owner is no owner; a database is made whole or not
-//! at all, so that an empty file is always a damaged one; a file that is damaged, foreign or of a newer version is
+//! at all, so that an empty file is always a damaged one; a file that is damaged, foreign or of another version is
 //! reported with what to do next, and left as it is.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use countersign_core::audit;
+use countersign_core::audit::{self, AuditRecord};
 use countersign_core::digest::Digest;
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
@@ -18,8 +18,8 @@ use rusqlite::{Connection, ErrorCode, OpenFlags};
 use crate::apply::{Head, Statements};
 use crate::fault::{Fault, is_damage};
 use crate::files::Files;
-use crate::rows;
-use crate::schema::{APPLICATION_ID, MIGRATIONS, MigrationError, migrate};
+use crate::read;
+use crate::schema::{self, APPLICATION_ID, SchemaError};
 
 const FILE: &str = "countersign.db";
 const LOCK: &str = "countersign.lock";
@@ -104,9 +104,23 @@ pub enum OpenError {
     #[error(
         "{} was written by a newer version of countersign (its schema is {found}, this build knows {}); run that version",
         file.display(),
-        MIGRATIONS.len()
+        schema::VERSION
     )]
     Newer {
+        /// The file.
+        file: PathBuf,
+        /// Its version.
+        found: i64,
+    },
+    /// A version before the first release wrote the file.
+    #[error(
+        "{} was written by an early version of countersign whose database this one cannot read (its schema is {found}, this build \
+         needs {}). It was left as it is. To start anew, move the data folder away; to finish what waits in it, run the version \
+         that wrote it",
+        file.display(),
+        schema::VERSION
+    )]
+    Older {
         /// The file.
         file: PathBuf,
         /// Its version.
@@ -148,7 +162,7 @@ pub(crate) fn open(folder: &Path, options: &SqliteOptions) -> Result<Opened, Ope
     recognise(&connection, &file)?;
     let on_sqlite = |error| sqlite(&file, error);
     configure(&connection, options.synchronous).map_err(on_sqlite)?;
-    migrate(&mut connection).map_err(|error| migration(&file, error))?;
+    schema::prepare(&mut connection).map_err(|error| other_schema(&file, error))?;
     check(&connection, &file)?;
     // A table that is other than this build expects is better found now than in the writer's thread.
     Statements::prepare(&connection)
@@ -222,7 +236,7 @@ fn make_database(folder: &Path, file: &Path) -> Result<(), OpenError> {
     let on_sqlite = |error| sqlite(&unfinished, error);
     let mut connection = connect(&unfinished)?;
     connection.pragma_update(None, "application_id", APPLICATION_ID).map_err(on_sqlite)?;
-    migrate(&mut connection).map_err(|error| migration(&unfinished, error))?;
+    schema::prepare(&mut connection).map_err(|error| other_schema(&unfinished, error))?;
     connection.close().map_err(|(_, error)| on_sqlite(error))?;
     fs::rename(&unfinished, file).and_then(|()| sync_folder(folder)).map_err(in_folder)
 }
@@ -308,28 +322,30 @@ fn check(connection: &Connection, file: &Path) -> Result<(), OpenError> {
 /// New records are chained to the newest one, so that one and its link must be right.
 fn check_audit(connection: &Connection, file: &Path) -> Result<Head, OpenError> {
     let corrupt = |problem: String| OpenError::Corrupt { file: file.to_owned(), problem };
-    let tail = || -> Result<Vec<audit::AuditRecord>, Fault> {
-        let mut newest =
-            connection.prepare("SELECT seq, entry, prev, hash FROM audit ORDER BY seq DESC LIMIT 2")?;
-        newest.query_and_then([], rows::audit_record)?.collect()
+    let end = || -> Result<(Head, Vec<AuditRecord>), Fault> {
+        let newest = Head::read(connection)?;
+        Ok((newest, read::audit(connection, newest.seq.saturating_sub(2), 2)?))
     };
-    let mut records = tail().map_err(|fault| match fault {
+    let (newest, records) = end().map_err(|fault| match fault {
         Fault::Medium(error) => sqlite(file, error),
         Fault::Refused(error) => corrupt(error.to_string()),
     })?;
-    records.reverse();
     let before = match records.first() {
-        Some(first) if first.seq > 1 => (first.seq - 1, first.prev),
+        Some(first) if newest.seq > 2 => (newest.seq - 2, first.prev),
         _ => (0, Digest::ZERO),
     };
     let (seq, hash) = audit::verify(before, &records).map_err(|broken| corrupt(broken.to_string()))?;
     Ok(Head { seq, hash })
 }
 
-fn migration(file: &Path, error: MigrationError) -> OpenError {
+fn other_schema(file: &Path, error: SchemaError) -> OpenError {
+    let file_name = file.to_owned();
     match error {
-        MigrationError::Newer { found } => OpenError::Newer { file: file.to_owned(), found },
-        MigrationError::Sqlite(error) => sqlite(file, error),
+        SchemaError::Version { found } if found > schema::VERSION => {
+            OpenError::Newer { file: file_name, found }
+        }
+        SchemaError::Version { found } => OpenError::Older { file: file_name, found },
+        SchemaError::Sqlite(error) => sqlite(file, error),
     }
 }
 

@@ -1,22 +1,18 @@
 //! How values look in columns, and back.
 //!
 //! Ids are the 16 bytes behind the prefix: `SELECT 'exec_' || lower(hex(id)) FROM executions` shows them as people know
-//! them. Everything that carries meaning beyond a column is JSON text with a checksum beside it, because SQLite does not
-//! notice a byte that changed inside a value.
+//! them. Every row that matters has a checksum, because SQLite does not notice a byte that changed inside a value.
 
 use std::fmt::{self, Write as _};
 
 use countersign_core::audit::AuditRecord;
 use countersign_core::digest::Digest;
-use countersign_core::elicitation::Elicitation;
-use countersign_core::event::{EVENT_VERSION, Event, EventBody, Kind};
+use countersign_core::event::Kind;
 use countersign_core::execution::Status;
 use countersign_core::grant::Grant;
 use countersign_core::ids::{ElicitationId, ExecutionId, GrantId, LoginId, TokenId, UserId};
 use countersign_core::time::Timestamp;
-use countersign_kernel::ports::{
-    ElicitationRow, ExecutionRow, LoginRow, SessionRow, StoreError, TokenRow, UserRow,
-};
+use countersign_kernel::ports::{ExecutionRow, LoginRow, SessionRow, StoreError, TokenRow, UserRow};
 use countersign_sdk::{PrincipalId, SessionId, ToolPath};
 use rusqlite::Row;
 use rusqlite::types::ValueRef;
@@ -101,30 +97,20 @@ pub(crate) struct Body {
 }
 
 impl Body {
+    /// A text, good only in its [`place`].
+    pub(crate) fn new(text: String, place: i64) -> Self {
+        Self { sum: checksum(text.as_bytes(), place), text }
+    }
+
     /// The value's stored form, good only in its [`place`].
     pub(crate) fn of(value: &impl Serialize, place: i64) -> Result<Self, StoreError> {
-        let text = serde_json::to_string(value)
-            .map_err(|e| StoreError::Corrupt(format!("cannot be stored: {e}")))?;
-        Ok(Self { sum: checksum(text.as_bytes(), place), text })
+        let text = serde_json::to_string(value).map_err(|error| cannot_be_stored(&error))?;
+        Ok(Self::new(text, place))
     }
 }
 
-/// The stored form of an end whose outcome is that of the event before it: a result is stored once.
-const ENDED_AS_SETTLED: &str = r#","event":{"finishedAsSettled":{}}}"#;
-
-/// The stored form of an event, given the one before it in the same change.
-pub(crate) fn event_body(event: &Event, before: Option<&Event>, place: i64) -> Result<Body, StoreError> {
-    match (before.map(|event| &event.body), &event.body) {
-        (Some(EventBody::CallSettled { outcome, .. }), EventBody::Finished { outcome: same, logs })
-            if outcome == same && logs.is_empty() =>
-        {
-            let at = serde_json::to_string(&event.at)
-                .map_err(|e| StoreError::Corrupt(format!("cannot be stored: {e}")))?;
-            let text = format!("{{\"v\":{EVENT_VERSION},\"at\":{at}{ENDED_AS_SETTLED}");
-            Ok(Body { sum: checksum(text.as_bytes(), place), text })
-        }
-        _ => Body::of(event, place),
-    }
+pub(crate) fn cannot_be_stored(error: &serde_json::Error) -> StoreError {
+    StoreError::Corrupt(format!("cannot be stored: {error}"))
 }
 
 /// Where a value belongs: whose it is, and its number or time there. The checksum covers it, so that a row which strays
@@ -134,15 +120,68 @@ pub(crate) fn place(owner: Blob, number: i64) -> i64 {
     i64::from_le_bytes([a, b, c, d, e, f, g, h]) ^ number
 }
 
-/// The checksum of what never changes about an execution.
+/// The checksum of the columns of an execution that never change.
 pub(crate) fn execution_sum(id: Blob, row: &ExecutionRow) -> i64 {
     let ExecutionRow { kind, session, requester, owner, key, created_at, .. } = row;
-    let mut facts = format!("{} {session} {requester} {key:?} {}", kind_text(*kind), u128::from_be_bytes(id));
-    // Executions of earlier versions have no owner and keep their checksum.
-    if let Some(owner) = owner {
-        let _ = write!(facts, " {owner}");
+    let mut sum = checksum(&id, millis(*created_at));
+    let owner = owner.as_ref().map_or("", PrincipalId::as_str);
+    let key_bytes = key.as_deref().map_or(-1, |key| i64::try_from(key.len()).unwrap_or(i64::MAX));
+    let parts =
+        [kind_letter(*kind), session.as_str(), requester.as_str(), owner, key.as_deref().unwrap_or("")];
+    for part in parts {
+        sum = checksum(part.as_bytes(), sum);
     }
-    checksum(facts.as_bytes(), millis(*created_at))
+    checksum(&key_bytes.to_le_bytes(), sum)
+}
+
+/// A row of `elicitations`: where its question and decision are, and what it is found by.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ElicitationFacts {
+    pub(crate) id: Blob,
+    pub(crate) execution: i64,
+    /// The journal's row with the question.
+    pub(crate) asked: i64,
+    /// The journal's row with the decision.
+    pub(crate) decided: Option<i64>,
+    pub(crate) expires_at: i64,
+    pub(crate) digest: i64,
+    pub(crate) subject: i64,
+    pub(crate) bytes: i64,
+}
+
+/// Columns of `elicitations e`, in the order that [`ElicitationFacts::read`] reads.
+pub(crate) const ELICITATION_FACTS: &str =
+    "e.id, e.execution, e.asked, e.decided, e.expires_at, e.digest, e.subject, e.bytes, e.sum";
+
+impl ElicitationFacts {
+    /// Reads [`ELICITATION_FACTS`], beginning with a column.
+    pub(crate) fn read(row: &Row<'_>, column: usize) -> Result<Self, Fault> {
+        let facts = Self {
+            id: row.get(column)?,
+            execution: row.get(column + 1)?,
+            asked: row.get(column + 2)?,
+            decided: row.get(column + 3)?,
+            expires_at: row.get(column + 4)?,
+            digest: row.get(column + 5)?,
+            subject: row.get(column + 6)?,
+            bytes: row.get(column + 7)?,
+        };
+        holds(row.get::<_, i64>(column + 8)? == facts.checksum(), "an elicitation")?;
+        Ok(facts)
+    }
+
+    pub(crate) fn checksum(&self) -> i64 {
+        let Self { id, execution, asked, decided, expires_at, digest, subject, bytes } = self;
+        // No row of the journal has the number 0.
+        let numbers = [*asked, decided.unwrap_or(0), *expires_at, *digest, *subject, *bytes];
+        numbers.iter().fold(checksum(id, *execution), |sum, number| checksum(&number.to_le_bytes(), sum))
+    }
+}
+
+/// The part of a digest that is indexed.
+pub(crate) fn short_digest(digest: Digest) -> i64 {
+    let [a, b, c, d, e, f, g, h, ..] = *digest.as_bytes();
+    i64::from_be_bytes([a, b, c, d, e, f, g, h])
 }
 
 /// The checksum of a session.
@@ -181,12 +220,12 @@ pub(crate) fn timestamp(ms: i64) -> Result<Timestamp, Fault> {
         .map_err(|_| Fault::unreadable(format!("{ms} is no point in time")))
 }
 
-/// The stored word for a kind.
-pub(crate) fn kind_text(kind: Kind) -> &'static str {
+/// The stored letter for a kind.
+pub(crate) fn kind_letter(kind: Kind) -> &'static str {
     match kind {
-        Kind::Call => "call",
-        Kind::Gate => "gate",
-        Kind::Script => "script",
+        Kind::Call => "c",
+        Kind::Gate => "g",
+        Kind::Script => "s",
     }
 }
 
@@ -209,12 +248,23 @@ pub(crate) fn body<T: DeserializeOwned>(
     place: i64,
     what: &str,
 ) -> Result<T, Fault> {
-    let text = text(row, column)?;
-    holds(row.get::<_, i64>(column + 1)? == checksum(text.as_bytes(), place), what)?;
-    serde_json::from_str(text).map_err(|e| Fault::unreadable(format!("{what}: {e}")))
+    serde_json::from_str(body_text(row, column, place, what)?)
+        .map_err(|e| Fault::unreadable(format!("{what}: {e}")))
 }
 
-fn holds(unchanged: bool, what: &str) -> Result<(), Fault> {
+/// A text that its checksum in the next column agrees with.
+pub(crate) fn body_text<'r>(
+    row: &'r Row<'_>,
+    column: usize,
+    place: i64,
+    what: &str,
+) -> Result<&'r str, Fault> {
+    let text = text(row, column)?;
+    holds(row.get::<_, i64>(column + 1)? == checksum(text.as_bytes(), place), what)?;
+    Ok(text)
+}
+
+pub(crate) fn holds(unchanged: bool, what: &str) -> Result<(), Fault> {
     if unchanged {
         Ok(())
     } else {
@@ -237,8 +287,27 @@ pub(crate) fn session_id(row: &Row<'_>, column: usize) -> Result<SessionId, Faul
     parsed(text(row, column)?, SessionId::parse)
 }
 
-/// Columns of `executions x`, in the order that [`execution_row`] reads.
-pub(crate) const EXECUTION_COLUMNS: &str = "x.id, x.kind, x.session, x.requester, x.key, x.created_at, x.sum, x.owner, x.status, x.tool, x.updated_at";
+/// Columns that never change about an execution, in the order that [`execution_facts`] reads.
+macro_rules! execution_facts_sql {
+    () => {
+        "x.id, x.kind, session.name, requester.name, x.key, x.created_at, x.sum, owner.name"
+    };
+}
+macro_rules! execution_names_sql {
+    () => {
+        " LEFT JOIN names session ON session.no = x.session LEFT JOIN names requester ON requester.no = x.requester \
+         LEFT JOIN names owner ON owner.no = x.owner"
+    };
+}
+pub(crate) use {execution_facts_sql, execution_names_sql};
+
+/// Columns of [`EXECUTION_TABLES`], in the order that [`execution_row`] reads.
+pub(crate) const EXECUTION_COLUMNS: &str =
+    concat!(execution_facts_sql!(), ", x.status, tool.name, x.updated_at");
+
+/// Executions with their names. A name that is missing shows as a damaged row.
+pub(crate) const EXECUTION_TABLES: &str =
+    concat!("executions x", execution_names_sql!(), " LEFT JOIN names tool ON tool.no = x.tool");
 
 /// An execution, from [`EXECUTION_COLUMNS`].
 pub(crate) fn execution_row(row: &Row<'_>) -> Result<ExecutionRow, Fault> {
@@ -250,8 +319,8 @@ pub(crate) fn execution_row(row: &Row<'_>) -> Result<ExecutionRow, Fault> {
     })
 }
 
-/// What never changes about an execution, from eight columns; the rest is left at its beginning.
-fn execution_facts(row: &Row<'_>, column: usize) -> Result<ExecutionRow, Fault> {
+/// The part of an execution that never changes, from eight columns; the rest is left at its beginning.
+pub(crate) fn execution_facts(row: &Row<'_>, column: usize) -> Result<ExecutionRow, Fault> {
     let id: Blob = row.get(column)?;
     let created_at = timestamp(row.get(column + 5)?)?;
     let facts = ExecutionRow {
@@ -270,75 +339,12 @@ fn execution_facts(row: &Row<'_>, column: usize) -> Result<ExecutionRow, Fault> 
     Ok(facts)
 }
 
-/// Columns of `elicitations e`, its decision `d`, its place `o` among the open ones and its execution `x`, in the order
-/// that [`elicitation_row`] reads.
-pub(crate) const ELICITATION_COLUMNS: &str = "e.body, e.sum, d.body, d.sum, e.asked_at, e.expires_at, e.digest, \
-    o.expires_at, x.id, x.kind, x.session, x.requester, x.key, x.created_at, x.sum, x.owner, e.id";
-
-/// An elicitation, from [`ELICITATION_COLUMNS`].
-pub(crate) fn elicitation_row(row: &Row<'_>) -> Result<ElicitationRow, Fault> {
-    let ExecutionRow { id: execution, session, requester, owner, .. } = execution_facts(row, 8)?;
-    let (asked_at, expires_at): (i64, i64) = (row.get(4)?, row.get(5)?);
-    let elicitation: Elicitation = body(row, 0, place(execution.blob(), asked_at), "an elicitation")?;
-    let digest: [u8; 32] = row.get(6)?;
-    holds(
-        (expires_at, &digest) == (millis(elicitation.expires_at), elicitation.digest.as_bytes()),
-        "an elicitation",
-    )?;
-    let decided = optional_text(row, 2)?.is_some();
-    let open = if decided { None } else { Some(expires_at) };
-    holds(row.get::<_, Option<i64>>(7)? == open, "an elicitation")?;
-    let decision =
-        decided.then(|| body(row, 2, place(elicitation.id.blob(), 0), "a decision")).transpose()?;
-    Ok(ElicitationRow {
-        elicitation,
-        execution,
-        session,
-        requester,
-        owner,
-        asked_at: timestamp(asked_at)?,
-        decision,
-    })
-}
-
-/// How much text an elicitation and its decision have, in [`ELICITATION_COLUMNS`].
-pub(crate) fn elicitation_bytes(row: &Row<'_>) -> Result<usize, Fault> {
-    Ok(text_bytes(row, 0)? + text_bytes(row, 2)?)
-}
-
 /// How long the text in a column is; 0 where there is none.
 pub(crate) fn text_bytes(row: &Row<'_>, column: usize) -> Result<usize, Fault> {
     match row.get_ref(column)? {
         ValueRef::Text(bytes) => Ok(bytes.len()),
         _ => Ok(0),
     }
-}
-
-/// An execution's event, from `seq, body, sum`, beginning with a column.
-pub(crate) fn event(
-    row: &Row<'_>,
-    column: usize,
-    execution: Blob,
-    before: Option<&Event>,
-) -> Result<Event, Fault> {
-    const WHAT: &str = "a journal's event";
-    let place = place(execution, row.get(column)?);
-    if !text(row, column + 1)?.ends_with(ENDED_AS_SETTLED) {
-        return body(row, column + 1, place, WHAT);
-    }
-    let End { at } = body(row, column + 1, place, WHAT)?;
-    match before.map(|event| &event.body) {
-        Some(EventBody::CallSettled { outcome, .. }) => {
-            Ok(Event { at, body: EventBody::finished(outcome.clone()) })
-        }
-        _ => Err(Fault::unreadable("an execution ended like a call that is not there")),
-    }
-}
-
-/// What is left of an end that is stored as [`ENDED_AS_SETTLED`].
-#[derive(serde::Deserialize)]
-struct End {
-    at: Timestamp,
 }
 
 /// A grant, from `body, sum, uses_left, expires_at, session`.
@@ -395,15 +401,16 @@ pub(crate) fn session(row: &Row<'_>) -> Result<SessionRow, Fault> {
     Ok(session)
 }
 
-/// An audit record, from `seq, entry, prev, hash`.
-pub(crate) fn audit_record(row: &Row<'_>) -> Result<AuditRecord, Fault> {
-    let seq = row.get::<_, i64>(0)?;
-    Ok(AuditRecord {
-        seq: u64::try_from(seq).map_err(|_| Fault::unreadable(format!("{seq} is no audit number")))?,
-        entry: row.get(1)?,
-        prev: digest(row.get(2)?)?,
-        hash: digest(row.get(3)?)?,
-    })
+/// An audit record, from `seq, entry, hash`, given the hash of the record before.
+pub(crate) fn audit_record(row: &Row<'_>, prev: Digest) -> Result<AuditRecord, Fault> {
+    let (seq, entry, hash) = (audit_number(row, 0)?, row.get(1)?, digest(row.get(2)?)?);
+    Ok(AuditRecord { seq, entry, prev, hash })
+}
+
+/// The number of an audit record.
+pub(crate) fn audit_number(row: &Row<'_>, column: usize) -> Result<u64, Fault> {
+    let seq = row.get::<_, i64>(column)?;
+    u64::try_from(seq).map_err(|_| Fault::unreadable(format!("{seq} is no audit number")))
 }
 
 /// A text column, borrowed.
@@ -433,7 +440,7 @@ pub(crate) fn digest(bytes: [u8; 32]) -> Result<Digest, Fault> {
 fn kind(text: &str) -> Result<Kind, Fault> {
     let all = [Kind::Call, Kind::Gate, Kind::Script];
     all.into_iter()
-        .find(|k| kind_text(*k) == text)
+        .find(|k| kind_letter(*k) == text)
         .ok_or_else(|| Fault::unreadable(format!("the kind {text:?}")))
 }
 

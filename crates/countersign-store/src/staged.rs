@@ -1,16 +1,17 @@
 //! A change made ready for the writer, in the caller's own time.
 //!
-//! The writer's thread serves everybody, so whatever can be done before it (JSON, checksums, ids) is done here.
+//! The writer's thread serves every caller, so JSON, checksums and ids are made here, by the committing task.
 
-use countersign_core::audit::AuditEntry;
+use countersign_core::audit::record_text;
 use countersign_core::ids::{GrantId, UserId};
+use countersign_core::retention::question_bytes;
 use countersign_kernel::ports::{
     ElicitationRow, ExecutionRow, GrantWrite, JournalWrite, LoginWrite, Requirement, SessionRow, SourceWrite,
     StoreError, TokenRow, TokenWrite, UserMay, UserRow, UserWrite, Write,
 };
 use countersign_sdk::{Principal, PrincipalId, Role, SessionId};
 
-use crate::rows::{Blob, Body, Stored as _, event_body, execution_sum, millis, place};
+use crate::rows::{Blob, Body, Stored as _, cannot_be_stored, execution_sum, millis, place, short_digest};
 
 /// A [`Write`], with everything in its stored form.
 #[derive(Debug)]
@@ -30,31 +31,34 @@ pub(crate) struct Staged {
     pub(crate) logins: Vec<StagedLogin>,
     pub(crate) sources: Vec<StagedSource>,
     pub(crate) rulebook: Option<[u8; 32]>,
-    pub(crate) audit: Vec<AuditEntry>,
+    /// The text of its audit record, if it has one.
+    pub(crate) audit: Option<String>,
 }
 
 /// A [`JournalWrite`].
 #[derive(Debug)]
 pub(crate) struct StagedJournal {
     pub(crate) execution: Blob,
+    /// How many events there are before it.
     pub(crate) expected: u64,
-    pub(crate) events: Vec<Body>,
+    /// How many events it adds.
+    pub(crate) events: u64,
+    pub(crate) body: Body,
     pub(crate) row: ExecutionRow,
     pub(crate) sum: i64,
     pub(crate) opened: Vec<StagedElicitation>,
-    pub(crate) decided: Vec<(Blob, Body)>,
+    pub(crate) decided: Vec<Blob>,
 }
 
 /// An elicitation that the events opened.
 #[derive(Debug)]
 pub(crate) struct StagedElicitation {
     pub(crate) id: Blob,
-    pub(crate) asked_at: i64,
     pub(crate) expires_at: i64,
-    pub(crate) digest: [u8; 32],
-    pub(crate) subject: [u8; 32],
-    pub(crate) body: Body,
-    pub(crate) decision: Option<Body>,
+    pub(crate) digest: i64,
+    pub(crate) subject: i64,
+    pub(crate) bytes: i64,
+    pub(crate) is_decided: bool,
 }
 
 /// A [`GrantWrite`].
@@ -162,7 +166,11 @@ impl Staged {
             logins: logins.into_iter().map(StagedLogin::of).collect(),
             sources: sources.into_iter().map(StagedSource::of).collect::<Result<_, _>>()?,
             rulebook: rulebook.map(|digest| *digest.as_bytes()),
-            audit,
+            audit: if audit.is_empty() {
+                None
+            } else {
+                Some(record_text(&audit).map_err(|error| cannot_be_stored(&error))?)
+            },
         };
         for requirement in require {
             match requirement {
@@ -184,28 +192,19 @@ impl Staged {
 
 impl StagedJournal {
     fn of(write: JournalWrite) -> Result<Self, StoreError> {
-        let JournalWrite { expected, events, row, opened, decided } = write;
-        let (execution, numbers) = (row.id.blob(), i64::try_from(expected).unwrap_or(i64::MAX)..);
+        let JournalWrite { expected, commit, row, opened, decided } = write;
+        let (execution, first) = (row.id.blob(), i64::try_from(expected).unwrap_or(i64::MAX));
         Ok(Self {
             sum: execution_sum(execution, &row),
             execution,
             expected,
-            events: numbers
-                .zip(&events)
-                .enumerate()
-                .map(|(n, (seq, event))| {
-                    let before = n.checked_sub(1).and_then(|n| events.get(n));
-                    event_body(event, before, place(execution, seq))
-                })
-                .collect::<Result<_, _>>()?,
+            events: commit.events(),
+            body: Body::new(commit.into_text(), place(execution, first)),
             opened: opened
                 .iter()
                 .map(|asked| StagedElicitation::of(asked, &row))
                 .collect::<Result<_, _>>()?,
-            decided: decided
-                .iter()
-                .map(|(id, decision)| Ok((id.blob(), Body::of(decision, place(id.blob(), 0))?)))
-                .collect::<Result<_, StoreError>>()?,
+            decided: decided.iter().map(|id| id.blob()).collect(),
             row,
         })
     }
@@ -223,15 +222,14 @@ impl StagedElicitation {
                 row.id
             )));
         }
-        let id = asked.elicitation.id.blob();
+        let asked_for = &asked.elicitation;
         Ok(Self {
-            id,
-            asked_at: millis(asked.asked_at),
-            expires_at: millis(asked.elicitation.expires_at),
-            digest: *asked.elicitation.digest.as_bytes(),
-            subject: *asked.elicitation.subject().as_bytes(),
-            body: Body::of(&asked.elicitation, place(row.id.blob(), millis(asked.asked_at)))?,
-            decision: asked.decision.as_ref().map(|decision| Body::of(decision, place(id, 0))).transpose()?,
+            id: asked_for.id.blob(),
+            expires_at: millis(asked_for.expires_at),
+            digest: short_digest(asked_for.digest),
+            subject: short_digest(asked_for.subject()),
+            bytes: i64::try_from(question_bytes(asked_for)).unwrap_or(i64::MAX),
+            is_decided: asked.decision.is_some(),
         })
     }
 }

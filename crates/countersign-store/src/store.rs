@@ -19,7 +19,9 @@ use countersign_kernel::ports::{
 };
 use countersign_sdk::{PrincipalId, SessionId};
 
+use crate::commits;
 use crate::cursor::{List, Window};
+use crate::executions;
 use crate::open::{self, OpenError, SqliteOptions};
 use crate::read::{self, Readers, SHORT};
 use crate::read_lists;
@@ -82,11 +84,11 @@ impl Store for SqliteStore {
 
     async fn journal(&self, id: ExecutionId) -> Result<Vec<Event>, StoreError> {
         self.writer.settle().await;
-        match self.readers.point(|db| read::journal(db, id, SHORT))? {
+        match self.readers.point(|db| commits::journal(db, id, SHORT))? {
             Some(events) => Ok(events),
             None => self
                 .readers
-                .list(move |db| read::journal(db, id, u64::MAX))
+                .list(move |db| commits::journal(db, id, u64::MAX))
                 .await
                 .map(Option::unwrap_or_default),
         }
@@ -99,12 +101,12 @@ impl Store for SqliteStore {
         limit: usize,
     ) -> Result<JournalPart, StoreError> {
         self.writer.settle().await;
-        self.readers.list(move |db| read::journal_part(db, id, from, limit)).await
+        self.readers.list(move |db| commits::journal_part(db, id, from, limit)).await
     }
 
     async fn execution(&self, id: ExecutionId) -> Result<Option<ExecutionRow>, StoreError> {
         self.writer.settle().await;
-        self.readers.point(|db| read::execution(db, id))
+        self.readers.point(|db| executions::execution(db, id))
     }
 
     async fn executions(
@@ -114,16 +116,16 @@ impl Store for SqliteStore {
     ) -> Result<Listing<ExecutionRow>, StoreError> {
         self.writer.settle().await;
         let window = Window::of(List::Executions, &page)?;
-        self.readers.list(move |db| read::executions(db, &filter, &window)).await
+        self.readers.list(move |db| executions::executions(db, &filter, &window)).await
     }
 
     async fn by_key(&self, requester: &PrincipalId, key: &str) -> Result<Option<ExecutionId>, StoreError> {
         self.writer.settle().await;
-        self.readers.point(|db| read::by_key(db, requester, key))
+        self.readers.point(|db| executions::by_key(db, requester, key))
     }
 
     async fn elicitation(&self, id: ElicitationId) -> Result<Option<ElicitationRow>, StoreError> {
-        self.readers.point(|db| read::elicitation(db, id))
+        self.readers.point(|db| executions::elicitation(db, id))
     }
 
     async fn elicitations(
@@ -133,7 +135,7 @@ impl Store for SqliteStore {
     ) -> Result<Listing<ElicitationRow>, StoreError> {
         self.writer.settle().await;
         let window = Window::of(List::Elicitations, &page)?;
-        self.readers.list(move |db| read::elicitations(db, &filter, &window)).await
+        self.readers.list(move |db| executions::elicitations(db, &filter, &window)).await
     }
 
     async fn due(
@@ -141,7 +143,7 @@ impl Store for SqliteStore {
         now: Timestamp,
         limit: usize,
     ) -> Result<Vec<(ElicitationId, ExecutionId)>, StoreError> {
-        self.readers.list(move |db| read::due(db, now, limit)).await
+        self.readers.list(move |db| executions::due(db, now, limit)).await
     }
 
     async fn due_grants(

@@ -1,12 +1,11 @@
 //! The writer: one thread, one connection, one transaction for everything that waits.
 //!
-//! Promises: nobody hears of success before the transaction is on the medium; if the transaction fails, everybody in it
-//! hears so, and nothing of it remains; a refusal concerns only the change that is refused; changes happen in the order
-//! in which they were queued; nobody hears of success for what went into a file that has lost its name. What was accepted without an answer is tried again until it is written, and whoever reads
-//! finds it.
+//! Promises: success is answered only when the transaction is on the medium, in a file that still has its name; if the transaction
+//! fails, every change in it is answered so, and nothing of it remains; a refusal concerns only the change that is refused; changes
+//! happen in the order in which they were queued. A change that was accepted without an answer is tried again until it is written,
+//! and later reads find it.
 //!
-//! A transaction costs the same whether it carries one change or many, so the thread waits a moment for company where that
-//! delays nobody, or where company came the last time.
+//! Which changes share a transaction is decided in `group.rs`.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -17,22 +16,16 @@ use std::time::Duration;
 use countersign_kernel::ports::{Committed, StoreError, Write};
 use rusqlite::{Connection, Statement};
 use tokio::sync::oneshot;
+use tokio::time::Instant;
 
 use crate::apply::{Head, Statements, lasting};
 use crate::fault::{Closed, Fault, StillFailing, TransactionFailed, damage, is_damage};
 use crate::files::{Files, Lost};
+use crate::group::{self, Change, Queue};
 use crate::staged::Staged;
 
 /// Transactions committed, each one wait for the medium. The name is stable: dashboards rely on it.
 const COMMITS: &str = "countersign_store_commits_total";
-/// The most changes that share a transaction: enough to make the `fsync` cheap, few enough to answer the first soon.
-const BATCH: usize = 512;
-/// How long it must be quiet before changes that nobody waits for are written. Whoever reads does not wait for this.
-const QUIET_UNAWAITED: Duration = Duration::from_millis(5);
-/// The same where somebody waits, and at least [`COMPANY`] were answered together the last time: they come again together.
-const QUIET_AWAITED: Duration = Duration::from_micros(800);
-/// From here on a transaction was a shared one.
-const COMPANY: usize = 4;
 /// How often a medium that failed is tried again while nobody writes.
 const RETRY: Duration = Duration::from_millis(500);
 
@@ -51,6 +44,29 @@ type Answer = oneshot::Sender<Result<Committed, StoreError>>;
 struct Command {
     staged: Staged,
     answer: Option<Answer>,
+}
+
+impl Change for Command {
+    fn is_awaited(&self) -> bool {
+        self.answer.is_some()
+    }
+}
+
+/// The far end of the queue.
+struct Commands<'q>(&'q Receiver<Command>);
+
+impl Queue<Command> for Commands<'_> {
+    fn ready(&mut self) -> Option<Command> {
+        self.0.try_recv().ok()
+    }
+
+    fn wait(&mut self, longest: Duration) -> Option<Command> {
+        self.0.recv_timeout(longest).ok()
+    }
+
+    fn now(&self) -> Instant {
+        Instant::now()
+    }
 }
 
 /// What both ends see.
@@ -170,10 +186,10 @@ struct Thread<'c> {
     commit: Statement<'c>,
     files: &'c Files,
     shared: &'c Shared,
-    /// Unknown after a transaction failed.
+    /// Not known after a transaction failed.
     head: Option<Head>,
-    /// How many were answered together the last time.
-    company: usize,
+    /// How many awaited changes the last transaction with such had.
+    last_awaited: usize,
     /// Accepted, and not yet written because the medium failed.
     unwritten: Vec<Command>,
     /// Why nothing is written any more: the file is damaged.
@@ -191,8 +207,8 @@ enum Isolation {
 
 /// Why a transaction did not happen.
 enum Aborted {
-    /// A change refused itself after it had written: start again with savepoints.
-    Untidy,
+    /// A change was refused after it had written: start again with savepoints.
+    HalfWritten,
     /// The medium failed.
     Failed(rusqlite::Error),
 }
@@ -214,7 +230,7 @@ impl<'c> Thread<'c> {
             files,
             shared,
             head: Some(head),
-            company: 0,
+            last_awaited: 0,
             unwritten: Vec::new(),
             damaged: None,
         })
@@ -223,11 +239,10 @@ impl<'c> Thread<'c> {
     /// Until the near end is dropped and the queue is empty.
     fn serve(&mut self, queue: &Receiver<Command>) {
         while let Some(batch) = self.gather(queue) {
-            let awaited = batch.iter().filter(|command| command.answer.is_some()).count();
+            let awaited = batch.iter().filter(|command| command.is_awaited()).count();
             self.process(batch);
-            // What nobody waited for tells nothing of who comes next.
             if awaited > 0 {
-                self.company = awaited;
+                self.last_awaited = awaited;
             }
         }
         if !self.unwritten.is_empty() {
@@ -241,8 +256,8 @@ impl<'c> Thread<'c> {
         }
     }
 
-    /// Waits for a change and takes what else is there. Nothing means the near end is gone; an empty batch, that it is
-    /// time to try the medium again.
+    /// Waits for a change and gathers its group. Nothing means the near end is gone; an empty group, that it is time to try the
+    /// medium again.
     fn gather(&self, queue: &Receiver<Command>) -> Option<Vec<Command>> {
         let first = if self.shared.failing.load(Ordering::Acquire) && self.damaged.is_none() {
             match queue.recv_timeout(RETRY) {
@@ -252,28 +267,9 @@ impl<'c> Thread<'c> {
         } else {
             queue.recv().ok()?
         };
-        let mut batch = vec![first];
-        batch.extend(queue.try_iter().take(BATCH - 1));
-        while let Some(quiet) = self.patience(&batch) {
-            let Ok(next) = queue.recv_timeout(quiet) else { break };
-            batch.push(next);
-            batch.extend(queue.try_iter().take(BATCH - batch.len()));
-        }
+        let batch = group::gather(first, &mut Commands(queue), self.last_awaited);
         self.shared.queued.fetch_sub(batch.len(), Ordering::Relaxed);
         Some(batch)
-    }
-
-    /// How long to wait for more; nothing where it is time to write.
-    fn patience(&self, batch: &[Command]) -> Option<Duration> {
-        if batch.len() >= BATCH {
-            return None;
-        }
-        let awaited = batch.iter().filter(|command| command.answer.is_some()).count();
-        match awaited {
-            0 => Some(QUIET_UNAWAITED),
-            some if self.company >= COMPANY && some < self.company => Some(QUIET_AWAITED),
-            _ => None,
-        }
     }
 
     fn process(&mut self, fresh: Vec<Command>) {
@@ -286,7 +282,7 @@ impl<'c> Thread<'c> {
             return self.lose(batch, &lost);
         }
         let attempt = match self.attempt(&batch, Isolation::Checks) {
-            Err(Aborted::Untidy) => self.attempt(&batch, Isolation::Savepoints),
+            Err(Aborted::HalfWritten) => self.attempt(&batch, Isolation::Savepoints),
             done => done,
         };
         match attempt {
@@ -296,8 +292,8 @@ impl<'c> Thread<'c> {
                 Err(lost) => self.lose(batch, &lost),
             },
             Err(Aborted::Failed(error)) => self.fail(batch, error),
-            // With savepoints nothing is untidy; were it so, a failure is the answer that promises nothing.
-            Err(Aborted::Untidy) => self.fail(batch, rusqlite::Error::InvalidQuery),
+            // With savepoints this does not happen; if it did, a failure is the answer that promises nothing.
+            Err(Aborted::HalfWritten) => self.fail(batch, rusqlite::Error::InvalidQuery),
         }
     }
 
@@ -307,8 +303,9 @@ impl<'c> Thread<'c> {
         let attempt = self.transact(batch, isolation);
         if attempt.is_err() {
             self.roll_back();
+            self.statements.names.forget();
             self.head = match attempt {
-                Err(Aborted::Untidy) => before,
+                Err(Aborted::HalfWritten) => before,
                 _ => None,
             };
         }
@@ -333,6 +330,7 @@ impl<'c> Thread<'c> {
             let version: i64 = self.connection.pragma_query_value(None, "user_version", |row| row.get(0))?;
             self.connection.pragma_update(None, "user_version", version)?;
         }
+        self.statements.names.flush()?;
         self.commit.execute([])?;
         self.head = Some(head);
         Ok(outcomes)
@@ -353,12 +351,15 @@ impl<'c> Thread<'c> {
         self.connection.execute_batch("SAVEPOINT one")?;
         let written = self.statements.check(staged).and_then(|place| {
             self.statements.write(staged, place.as_ref(), head)?;
+            // Counts that are only in memory would outlive a neighbour's rollback.
+            self.statements.names.flush()?;
             Ok(Committed { audit_seq: head.seq })
         });
         let outcome = match written {
             Ok(committed) => Ok(committed),
             Err(Fault::Refused(error)) => {
                 *head = before;
+                self.statements.names.forget();
                 self.connection.execute_batch("ROLLBACK TO one")?;
                 Err(error)
             }
@@ -444,7 +445,7 @@ impl From<rusqlite::Error> for Aborted {
 impl From<Fault> for Aborted {
     fn from(fault: Fault) -> Self {
         match fault {
-            Fault::Refused(_) => Self::Untidy,
+            Fault::Refused(_) => Self::HalfWritten,
             Fault::Medium(error) => Self::Failed(error),
         }
     }
@@ -459,7 +460,7 @@ mod tests {
 
     use super::*;
     use crate::open::{Opened, SqliteOptions, open};
-    use crate::read;
+    use crate::{executions, read};
 
     type Waiting = oneshot::Receiver<Outcome>;
 
@@ -524,7 +525,7 @@ mod tests {
             assert!(matches!(outcome, Err(StoreError::Unavailable(_))), "{outcome:?}");
         }
         assert_eq!(read::audit(&connection, 0, 9).unwrap(), []);
-        assert_eq!(read::execution(&connection, subjects[0].id).unwrap(), None);
+        assert_eq!(executions::execution(&connection, subjects[0].id).unwrap(), None);
         assert!(shared.failing.load(Ordering::Relaxed));
 
         limit(1_000_000);
@@ -534,7 +535,7 @@ mod tests {
             matches!(outcomes(waiting)[0], Ok(Committed { audit_seq: 2 })),
             "after what was accepted before it"
         );
-        assert!(read::execution(&connection, soon.id).unwrap().is_some());
+        assert!(executions::execution(&connection, soon.id).unwrap().is_some());
         assert!(!shared.failing.load(Ordering::Relaxed));
         verify((0, Digest::ZERO), &read::audit(&connection, 0, 9).unwrap()).unwrap();
     }

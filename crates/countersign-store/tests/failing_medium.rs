@@ -1,6 +1,8 @@
-//! Full disks and read-only ones. They need a small file system of their own, which takes the right to mount one; where
-//! that is missing these tests say so and pass, and `writer.rs` has one that makes do without.
+//! Full disks and read-only ones. They need a small file system of their own, which takes root to mount. Root that cannot mount one
+//! fails these tests, so that CI, which runs as root, never passes without having filled a disk. Anybody else is told why they
+//! did not run; `writer.rs` has one that makes do without.
 
+#![cfg(target_os = "linux")]
 #![expect(clippy::unwrap_used, reason = "what a test cannot make or read fails it")]
 
 use std::fs;
@@ -19,18 +21,28 @@ use countersign_kernel::ports::{Store, StoreError, Write};
 use countersign_store::{OpenError, SqliteStore};
 use countersign_testkit::conformance::subject::{Subject, at};
 
+/// How a child hears of its folder.
+const FOLDER: &str = "COUNTERSIGN_TEST_READ_ONLY";
+/// What a child says whose store was refused.
+const REFUSED: &str = "refused and named";
+
 /// A small disk, unmounted when it is dropped.
 struct Disk(tempfile::TempDir);
 
 impl Disk {
+    /// A new one; nothing where whoever runs the tests may not mount.
     fn mount(size: &str) -> Option<Self> {
         let folder = tempfile::tempdir().unwrap();
-        let options = format!("size={size}");
-        let mounted = run("mount", &["-t", "tmpfs", "-o", &options, "tmpfs", path(folder.path())]);
-        if !mounted {
-            println!("skipped: mounting a file system is not allowed here");
+        if !is_root(folder.path()) {
+            println!("not run: a disk of its own takes root to mount. Run it as root, or see it run in CI.");
+            return None;
         }
-        mounted.then_some(Self(folder))
+        let options = format!("size={size}");
+        run("mount", &["-t", "tmpfs", "-o", &options, "tmpfs", path(folder.path())]);
+        let disk = Self(folder);
+        let types = fs::read_to_string("/proc/mounts").unwrap();
+        assert!(types.contains(&format!("tmpfs {} tmpfs", path(disk.0.path()))), "it is mounted");
+        Some(disk)
     }
 
     fn data(&self) -> std::path::PathBuf {
@@ -38,7 +50,7 @@ impl Disk {
     }
 
     fn make_read_only(&self) {
-        assert!(run("mount", &["-o", "remount,ro", path(self.0.path())]));
+        run("mount", &["-o", "remount,ro", path(self.0.path())]);
     }
 
     /// Fills it to the last byte.
@@ -62,8 +74,15 @@ impl Drop for Disk {
 }
 
 #[expect(clippy::disallowed_methods, reason = "mounting takes a program")]
-fn run(program: &str, arguments: &[&str]) -> bool {
-    Command::new(program).args(arguments).output().is_ok_and(|output| output.status.success())
+fn run(program: &str, arguments: &[&str]) {
+    let output = Command::new(program).args(arguments).output().unwrap();
+    assert!(output.status.success(), "{program} {arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+}
+
+/// Whether what this process makes is root's.
+fn is_root(made: &Path) -> bool {
+    use std::os::unix::fs::MetadataExt as _;
+    fs::metadata(made).unwrap().uid() == 0
 }
 
 fn path(path: &Path) -> &str {
@@ -228,19 +247,47 @@ fn a_read_only_disk_is_refused_and_named() {
     assert!(message.contains("data") && message.to_lowercase().contains("read-only"), "{message}");
 }
 
-#[cfg(unix)]
 #[test]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "root may write everything, so that another user opens the store"
+)]
 fn a_read_only_file_is_refused_and_named() {
-    use std::os::unix::fs::PermissionsExt as _;
-    let folder = tempfile::tempdir().unwrap();
-    drop(SqliteStore::open(folder.path()).unwrap());
-    let file = folder.path().join("countersign.db");
+    use std::os::unix::fs::{PermissionsExt as _, chown};
+    use std::os::unix::process::CommandExt as _;
+    const NOBODY: u32 = 65_534;
+    let home = tempfile::tempdir().unwrap();
+    let folder = home.path().join("data");
+    drop(SqliteStore::open(&folder).unwrap());
+    let file = folder.join("countersign.db");
     fs::set_permissions(&file, fs::Permissions::from_mode(0o400)).unwrap();
-    if fs::OpenOptions::new().write(true).open(&file).is_ok() {
-        println!("skipped: root may write everything");
-        return;
+    if !is_root(home.path()) {
+        return refuses_a_read_only_file(&folder);
     }
-    let refused = SqliteStore::open(folder.path()).unwrap_err();
+    // The folder of the test program may be closed to others.
+    let program = home.path().join("program");
+    fs::copy(std::env::current_exe().unwrap(), &program).unwrap();
+    fs::set_permissions(home.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    for owned in fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path()).chain([folder.clone()]) {
+        chown(owned, Some(NOBODY), Some(NOBODY)).unwrap();
+    }
+    let mut child = Command::new(program);
+    child.args(["--exact", "a_child_opens_a_read_only_file", "--nocapture"]).env(FOLDER, &folder);
+    let output = child.uid(NOBODY).gid(NOBODY).current_dir("/").output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    assert!(String::from_utf8_lossy(&output.stdout).contains(REFUSED), "{output:?}");
+}
+
+/// Does nothing where it is not the child of the test above.
+#[test]
+fn a_child_opens_a_read_only_file() {
+    let Some(folder) = std::env::var_os(FOLDER) else { return };
+    refuses_a_read_only_file(folder.as_ref());
+}
+
+fn refuses_a_read_only_file(folder: &Path) {
+    let refused = SqliteStore::open(folder).unwrap_err();
     assert!(matches!(refused, OpenError::ReadOnly { .. }), "{refused:?}");
     assert!(refused.to_string().contains("write access"), "{refused}");
+    println!("{REFUSED}");
 }

@@ -109,12 +109,26 @@ fn a_newer_database_is_refused_and_left_as_it_is() {
 }
 
 #[test]
+fn a_database_of_the_first_shape_is_refused_with_what_to_do_and_left_as_it_is() {
+    let folder = tempfile::tempdir().unwrap();
+    drop(SqliteStore::open(folder.path()).unwrap());
+    let file = folder.path().join("countersign.db");
+    Connection::open(&file).unwrap().pragma_update(None, "user_version", 9).unwrap();
+    let before = fs::read(&file).unwrap();
+    let refused = refusal(folder.path());
+    assert!(matches!(refused, OpenError::Older { found: 9, .. }), "{refused:?}");
+    let message = refused.to_string();
+    assert!(message.contains("early version") && message.contains("move the data folder away"), "{message}");
+    assert_eq!(fs::read(&file).unwrap(), before);
+}
+
+#[test]
 fn a_database_without_tables_gets_them_and_one_that_lacks_a_table_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     drop(SqliteStore::open(folder.path()).unwrap());
     let file = folder.path().join("countersign.db");
     let database = Connection::open(&file).unwrap();
-    database.execute_batch("DROP TABLE decisions").unwrap();
+    database.execute_batch("DROP TABLE elicitations").unwrap();
     drop(database);
     assert!(matches!(refusal(folder.path()), OpenError::Corrupt { .. }));
 

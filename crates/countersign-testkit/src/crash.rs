@@ -245,7 +245,7 @@ async fn settle_doubts(gateway: &Gateway) -> usize {
     rows.items.len()
 }
 
-async fn calls_in_doubt(gateway: &Gateway, id: ExecutionId) -> Vec<CallNo> {
+pub(crate) async fn calls_in_doubt(gateway: &Gateway, id: ExecutionId) -> Vec<CallNo> {
     let journal = gateway.journal(id).await.unwrap_or_default();
     let Ok(execution) = Execution::replay(&journal) else { return Vec::new() };
     let doubts = execution.unsettled().filter(|call| matches!(call.phase(), Phase::InDoubt(_)));

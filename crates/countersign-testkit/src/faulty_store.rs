@@ -1,12 +1,11 @@
-//! A store that fails where a test wants it to: crashes, refusals, lost answers, and delays that shake schedules.
+//! A store that fails where a test wants it to: crashes, refusals, lost answers, failed reads, and delays that shake schedules.
 //!
-//! Promise: the same plan and the same order of commits give the same faults. A crash is the death of a process: from
+//! Promise: the same plan and the same order of commits and reads give the same faults. A crash is the death of a process: from
 //! there on everything answers [`Crashed`], also what was on its way, and a test goes on with a fresh wrapper around
 //! the same inner store.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
@@ -39,6 +38,33 @@ pub enum Fault {
     LoseAnswer,
 }
 
+/// What is read of a store: one for each of its reads, the two of journals counted as one.
+#[expect(missing_docs, reason = "each is the method of the store that has its name")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Read {
+    Journal,
+    Execution,
+    Executions,
+    ByKey,
+    Elicitation,
+    Elicitations,
+    Due,
+    DueGrants,
+    NextExpiry,
+    Standing,
+    Rulebook,
+    Grants,
+    Session,
+    Sessions,
+    TokenByHash,
+    Tokens,
+    Users,
+    Sources,
+    SourceTools,
+    Login,
+    Audit,
+}
+
 /// The answer of a store whose process is dead.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Crashed;
@@ -67,8 +93,6 @@ impl std::error::Error for Planned {}
 pub struct Faults {
     plan: Arc<Mutex<Plan>>,
     crashed: Arc<watch::Sender<bool>>,
-    audit_reads: Arc<AtomicU64>,
-    standing_reads: Arc<AtomicU64>,
 }
 
 #[derive(Debug, Default)]
@@ -78,16 +102,15 @@ struct Plan {
     at: BTreeMap<u64, Fault>,
     random: Option<(Chance, u64)>,
     shaking: Option<(Chance, u64)>,
+    reads: BTreeMap<Read, u64>,
+    reads_at: BTreeSet<(Read, u64)>,
+    random_reads: Option<(Chance, u64)>,
+    unreadable: BTreeSet<Read>,
 }
 
 impl Default for Faults {
     fn default() -> Self {
-        Self {
-            plan: Arc::default(),
-            crashed: Arc::new(watch::Sender::new(false)),
-            audit_reads: Arc::default(),
-            standing_reads: Arc::default(),
-        }
+        Self { plan: Arc::default(), crashed: Arc::new(watch::Sender::new(false)) }
     }
 }
 
@@ -118,6 +141,36 @@ impl Faults {
         self
     }
 
+    /// The n-th read of a kind fails, counted from 1.
+    #[must_use]
+    pub fn and_read_at(self, read: Read, nth: u64) -> Self {
+        self.plan().reads_at.insert((read, nth));
+        self
+    }
+
+    /// About one in `n` reads fails, as the seed has it.
+    #[must_use]
+    pub fn failing_reads_one_in(self, n: u64, seed: u64) -> Self {
+        self.plan().random_reads = Some((Chance::new(seed), n));
+        self
+    }
+
+    /// From now on every read of a kind fails, until the store is healed.
+    pub fn fail_reads_of(&self, read: Read) {
+        self.plan().unreadable.insert(read);
+    }
+
+    /// Nothing fails from now on. A process that died stays dead.
+    pub fn heal(&self) {
+        let mut plan = self.plan();
+        *plan = Plan {
+            commits: plan.commits,
+            reads: std::mem::take(&mut plan.reads),
+            shaking: plan.shaking.take(),
+            ..Plan::default()
+        };
+    }
+
     /// Before and after each commit the caller's task lets others run, up to so many times, as the seed has it.
     #[must_use]
     pub fn shaken(self, most: u64, seed: u64) -> Self {
@@ -130,14 +183,19 @@ impl Faults {
         self.plan().commits
     }
 
+    /// How many reads of a kind were seen, also failed ones.
+    pub fn reads(&self, read: Read) -> u64 {
+        self.plan().reads.get(&read).copied().unwrap_or_default()
+    }
+
     /// How often the audit was read.
     pub fn audit_reads(&self) -> u64 {
-        self.audit_reads.load(Ordering::Relaxed)
+        self.reads(Read::Audit)
     }
 
     /// How often it was counted how much is unfinished.
     pub fn standing_reads(&self) -> u64 {
-        self.standing_reads.load(Ordering::Relaxed)
+        self.reads(Read::Standing)
     }
 
     /// The medium is full from now on: every commit is refused, and reads go on.
@@ -191,6 +249,18 @@ impl Faults {
         Ok(planned.or(random))
     }
 
+    /// Counts a read; fails where the plan says so.
+    fn readable(&self, read: Read) -> Result<(), StoreError> {
+        self.alive()?;
+        let mut plan = self.plan();
+        let nth = plan.reads.entry(read).or_default();
+        *nth += 1;
+        let nth = *nth;
+        let is_planned = plan.reads_at.remove(&(read, nth)) || plan.unreadable.contains(&read);
+        let is_random = plan.random_reads.as_mut().is_some_and(|(chance, n)| chance.one_in(*n));
+        if is_planned || is_random { planned() } else { Ok(()) }
+    }
+
     async fn shake(&self) {
         let times = self.plan().shaking.as_mut().map_or(0, |(chance, most)| chance.below(*most + 1));
         for _ in 0..times {
@@ -217,9 +287,9 @@ impl<S: Store + ?Sized> FaultyStore<S> {
         Self { inner, faults }
     }
 
-    /// The inner store, while the process lives.
-    fn alive(&self) -> Result<&S, StoreError> {
-        self.faults.alive().map(|()| &*self.inner)
+    /// The inner store, unless this read of it fails.
+    fn read(&self, read: Read) -> Result<&S, StoreError> {
+        self.faults.readable(read).map(|()| &*self.inner)
     }
 }
 
@@ -264,7 +334,7 @@ impl<S: Store + ?Sized> Store for FaultyStore<S> {
     }
 
     async fn journal(&self, id: ExecutionId) -> Result<Vec<Event>, StoreError> {
-        self.alive()?.journal(id).await
+        self.read(Read::Journal)?.journal(id).await
     }
 
     async fn journal_part(
@@ -273,11 +343,11 @@ impl<S: Store + ?Sized> Store for FaultyStore<S> {
         from: u64,
         limit: usize,
     ) -> Result<JournalPart, StoreError> {
-        self.alive()?.journal_part(id, from, limit).await
+        self.read(Read::Journal)?.journal_part(id, from, limit).await
     }
 
     async fn execution(&self, id: ExecutionId) -> Result<Option<ExecutionRow>, StoreError> {
-        self.alive()?.execution(id).await
+        self.read(Read::Execution)?.execution(id).await
     }
 
     async fn executions(
@@ -285,15 +355,15 @@ impl<S: Store + ?Sized> Store for FaultyStore<S> {
         filter: ExecutionFilter,
         page: Page,
     ) -> Result<Listing<ExecutionRow>, StoreError> {
-        self.alive()?.executions(filter, page).await
+        self.read(Read::Executions)?.executions(filter, page).await
     }
 
     async fn by_key(&self, requester: &PrincipalId, key: &str) -> Result<Option<ExecutionId>, StoreError> {
-        self.alive()?.by_key(requester, key).await
+        self.read(Read::ByKey)?.by_key(requester, key).await
     }
 
     async fn elicitation(&self, id: ElicitationId) -> Result<Option<ElicitationRow>, StoreError> {
-        self.alive()?.elicitation(id).await
+        self.read(Read::Elicitation)?.elicitation(id).await
     }
 
     async fn elicitations(
@@ -301,7 +371,7 @@ impl<S: Store + ?Sized> Store for FaultyStore<S> {
         filter: ElicitationFilter,
         page: Page,
     ) -> Result<Listing<ElicitationRow>, StoreError> {
-        self.alive()?.elicitations(filter, page).await
+        self.read(Read::Elicitations)?.elicitations(filter, page).await
     }
 
     async fn due(
@@ -309,7 +379,7 @@ impl<S: Store + ?Sized> Store for FaultyStore<S> {
         now: Timestamp,
         limit: usize,
     ) -> Result<Vec<(ElicitationId, ExecutionId)>, StoreError> {
-        self.alive()?.due(now, limit).await
+        self.read(Read::Due)?.due(now, limit).await
     }
 
     async fn due_grants(
@@ -317,67 +387,66 @@ impl<S: Store + ?Sized> Store for FaultyStore<S> {
         now: Timestamp,
         limit: usize,
     ) -> Result<Vec<(GrantId, SessionId)>, StoreError> {
-        self.alive()?.due_grants(now, limit).await
+        self.read(Read::DueGrants)?.due_grants(now, limit).await
     }
 
     async fn next_expiry(&self) -> Result<Option<Timestamp>, StoreError> {
-        self.alive()?.next_expiry().await
+        self.read(Read::NextExpiry)?.next_expiry().await
     }
 
     async fn standing(&self) -> Result<Standing, StoreError> {
-        self.faults.standing_reads.fetch_add(1, Ordering::Relaxed);
-        self.alive()?.standing().await
+        self.read(Read::Standing)?.standing().await
     }
 
     async fn rulebook(&self) -> Result<Option<Digest>, StoreError> {
-        self.alive()?.rulebook().await
+        self.read(Read::Rulebook)?.rulebook().await
     }
 
     async fn grants(&self, session: &SessionId) -> Result<Vec<Grant>, StoreError> {
-        self.alive()?.grants(session).await
+        self.read(Read::Grants)?.grants(session).await
     }
 
     async fn session(&self, id: &SessionId) -> Result<Option<SessionRow>, StoreError> {
-        self.alive()?.session(id).await
+        self.read(Read::Session)?.session(id).await
     }
 
     async fn sessions(&self, now: Timestamp, page: Page) -> Result<Listing<SessionSummary>, StoreError> {
-        self.alive()?.sessions(now, page).await
+        self.read(Read::Sessions)?.sessions(now, page).await
     }
 
     async fn token_by_hash(&self, hash: Digest) -> Result<Option<TokenRow>, StoreError> {
-        self.alive()?.token_by_hash(hash).await
+        self.read(Read::TokenByHash)?.token_by_hash(hash).await
     }
 
     async fn tokens(&self) -> Result<Vec<TokenRow>, StoreError> {
-        self.alive()?.tokens().await
+        self.read(Read::Tokens)?.tokens().await
     }
 
     async fn users(&self) -> Result<Vec<UserRow>, StoreError> {
-        self.alive()?.users().await
+        self.read(Read::Users)?.users().await
     }
 
     async fn sources(&self) -> Result<Vec<SourceRow>, StoreError> {
-        self.alive()?.sources().await
+        self.read(Read::Sources)?.sources().await
     }
 
     async fn source_tools(&self, source: &str) -> Result<Vec<SourceToolRow>, StoreError> {
-        self.alive()?.source_tools(source).await
+        self.read(Read::SourceTools)?.source_tools(source).await
     }
 
     async fn login(&self, id: LoginId) -> Result<Option<LoginRow>, StoreError> {
-        self.alive()?.login(id).await
+        self.read(Read::Login)?.login(id).await
     }
 
     async fn audit(&self, after: u64, limit: usize) -> Result<Vec<AuditRecord>, StoreError> {
-        self.faults.audit_reads.fetch_add(1, Ordering::Relaxed);
-        self.alive()?.audit(after, limit).await
+        self.read(Read::Audit)?.audit(after, limit).await
     }
 
     fn check_writable(&self) -> Result<(), StoreError> {
         if self.faults.plan().full {
             return planned();
         }
-        self.alive()?.check_writable()
+        self.faults.alive()?;
+        self.inner.check_writable()
     }
 }

@@ -17,6 +17,8 @@ struct Told {
     decided: Vec<(ExecutionId, ElicitationId, Outcome)>,
     paused: Vec<ExecutionId>,
     ended: Vec<ExecutionResult>,
+    cancelled: Vec<ExecutionId>,
+    keyed: Vec<(String, ExecutionId)>,
 }
 
 impl History {
@@ -33,6 +35,26 @@ impl History {
         } else if result.paused().is_some() {
             told.paused.push(result.execution);
         }
+    }
+
+    /// A caller was told that a cancel took place, or will once what runs has ended.
+    pub fn cancelled(&self, execution: ExecutionId) {
+        self.lock().cancelled.push(execution);
+    }
+
+    /// A caller that gave a key was told which execution it is.
+    pub fn keyed(&self, key: &str, result: &ExecutionResult) {
+        self.lock().keyed.push((key.to_owned(), result.execution));
+    }
+
+    /// Every execution whose cancel was acknowledged.
+    pub fn cancels(&self) -> Vec<ExecutionId> {
+        self.lock().cancelled.clone()
+    }
+
+    /// Every key, with the execution that was named for it.
+    pub fn keys(&self) -> Vec<(String, ExecutionId)> {
+        self.lock().keyed.clone()
     }
 
     /// Every decision that was acknowledged.

@@ -2,6 +2,8 @@
 //!
 //! It uses nothing of the kernel but the store's reads, so that a bug of the kernel cannot hide itself.
 
+mod starts;
+
 use std::collections::HashMap;
 
 use countersign_core::audit;
@@ -15,6 +17,8 @@ use countersign_sdk::{Outcome, PrincipalKind};
 
 use crate::history::History;
 use crate::ledger::Ledger;
+use crate::world::session;
+use starts::call_of;
 
 /// Whether work may still be under way.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,15 +38,20 @@ pub async fn violations(
 ) -> Vec<String> {
     let mut found = Found::default();
     let rows = all_executions(store).await;
+    let grants = store.grants(&session()).await.unwrap_or_default();
     let mut journals = HashMap::new();
     for row in &rows {
         let journal = store.journal(row.id).await.unwrap_or_default();
         found.check_journal(row, &journal, moment);
+        found.check_starts(row.id, &journal, &grants);
         journals.insert(row.id, journal);
     }
     found.check_effects(ledger, &journals);
-    found.check_history(history, &journals);
-    found.check_audit(store, &journals).await;
+    found.check_entries(ledger, &journals);
+    found.check_answers(ledger, &journals);
+    found.check_history(history, &journals, moment);
+    let audit = found.check_audit(store, &journals).await;
+    found.check_grants(&grants, &audit);
     found.0
 }
 
@@ -149,13 +158,7 @@ impl Found {
             *counts.entry((effect.key, effect.tool, effect.what)).or_default() += 1;
         }
         for ((key, tool, what), times) in counts {
-            // A handler's key is its execution and the number of its call.
-            let Some((id, call)) = key
-                .rsplit_once('.')
-                .and_then(|(id, call)| Some((id.parse::<ExecutionId>().ok()?, CallNo(call.parse().ok()?))))
-            else {
-                continue;
-            };
+            let Some((id, call)) = call_of(&key) else { continue };
             let journal = journals.get(&id).map(|journal| of_call(journal, call)).unwrap_or_default();
             let Some(journal) = Some(&journal[..]).filter(|j| !j.is_empty()) else {
                 // A safe call that never asked may be lost with its process: it had leave from policy.
@@ -204,7 +207,23 @@ impl Found {
         }
     }
 
-    fn check_history(&mut self, history: &History, journals: &HashMap<ExecutionId, Vec<Event>>) {
+    fn check_history(
+        &mut self,
+        history: &History,
+        journals: &HashMap<ExecutionId, Vec<Event>>,
+        moment: Moment,
+    ) {
+        self.check_keys(history);
+        for execution in history.cancels().into_iter().filter(|_| moment == Moment::AtRest) {
+            let Some(Ok(now)) = journals.get(&execution).map(Execution::replay) else { continue };
+            if now.status() != Status::Cancelled {
+                self.add(
+                    "R5",
+                    execution,
+                    &format!("its cancel was acknowledged, and it is {:?}", now.status()),
+                );
+            }
+        }
         for (execution, elicitation, outcome) in history.decisions() {
             let kept = journals.get(&execution).is_some_and(|journal| {
                 journal.iter().any(|e| {
@@ -236,8 +255,24 @@ impl Found {
         }
     }
 
-    async fn check_audit(&mut self, store: &dyn Store, journals: &HashMap<ExecutionId, Vec<Event>>) {
-        let (mut head, mut told) = ((0, Digest::ZERO), HashMap::<ExecutionId, usize>::new());
+    fn check_keys(&mut self, history: &History) {
+        let mut named: HashMap<String, ExecutionId> = HashMap::new();
+        for (key, execution) in history.keys() {
+            let first = *named.entry(key.clone()).or_insert(execution);
+            if first != execution {
+                self.add("R3", execution, &format!("the key {key} named {first} before"));
+            }
+        }
+    }
+
+    /// Gives the audit as text, for further checks.
+    async fn check_audit(
+        &mut self,
+        store: &dyn Store,
+        journals: &HashMap<ExecutionId, Vec<Event>>,
+    ) -> Vec<String> {
+        let mut text = Vec::new();
+        let (mut head, mut told) = ((0, Digest::ZERO), HashMap::<ExecutionId, Vec<String>>::new());
         loop {
             let records = store.audit(head.0, 1_000).await.unwrap_or_default();
             if records.is_empty() {
@@ -245,20 +280,26 @@ impl Found {
             }
             match audit::verify(head, &records) {
                 Ok(next) => head = next,
-                Err(broken) => return self.0.push(format!("R11: {broken}")),
+                Err(broken) => {
+                    self.0.push(format!("R11: {broken}"));
+                    return text;
+                }
             }
-            for entry in records.iter().filter_map(|r| r.parse().ok()) {
-                if let Some(execution) = entry.execution {
-                    *told.entry(execution).or_default() += 1;
+            text.extend(records.iter().map(|record| record.entry.clone()));
+            for transition in records.iter().filter_map(|r| r.parse().ok()).flatten() {
+                // A remembered approval is given with an event, and is none itself.
+                if let Some(execution) = transition.execution.filter(|_| transition.what != "GrantGiven") {
+                    told.entry(execution).or_default().push(transition.what);
                 }
             }
         }
         for (execution, journal) in journals {
-            let told = told.get(execution).copied().unwrap_or_default();
-            if told != journal.len() {
-                self.add("R11", *execution, &format!("{} events, {told} audit records", journal.len()));
+            let told = told.remove(execution).unwrap_or_default();
+            if !journal.iter().map(|event| event.body.name()).eq(told.iter().map(String::as_str)) {
+                self.add("R11", *execution, &format!("{} events, in the audit {told:?}", journal.len()));
             }
         }
+        text
     }
 
     fn add(&mut self, rule: &str, execution: ExecutionId, problem: &str) {
@@ -275,6 +316,7 @@ fn of_call(journal: &[Event], no: CallNo) -> Vec<Event> {
         EventBody::Asked(question) => Some(question.call),
         EventBody::Decided { elicitation, .. } => questions.get(elicitation).copied(),
         EventBody::CallStarted { call, .. }
+        | EventBody::CallReentered { call }
         | EventBody::Rejudged { call, .. }
         | EventBody::StepRecorded { call, .. }
         | EventBody::CallSettled { call, .. }

@@ -1,4 +1,7 @@
-//! The tools that tests call: each stands for one way a tool can behave, and writes its effects into the [`Ledger`].
+//! The tools that tests call: each stands for one way a tool can behave, and writes into the [`Ledger`] when it is entered and what
+//! effects it has.
+
+pub mod awkward;
 
 use std::time::Duration;
 
@@ -12,7 +15,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use crate::ledger::{Effect, Ledger};
+use crate::ledger::{Effect, Entry, Ledger};
 
 /// Names something.
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
@@ -142,6 +145,11 @@ pub fn plugin(ledger: &Ledger) -> Plugin {
         .tool(slow(ledger))
 }
 
+/// Notes that a handler was entered.
+fn enter(ctx: &Ctx, ledger: &Ledger) {
+    ledger.entry(Entry { tool: ctx.path().to_string(), key: ctx.idempotency_key().to_owned() });
+}
+
 /// Has an effect in the ledger, under the name of the running call.
 pub async fn happen(ctx: &Ctx, ledger: &Ledger, what: &str) {
     let effect = Effect {
@@ -163,6 +171,7 @@ fn destroy(path: &str, ledger: &Ledger, remember: Remember) -> Tool {
         .handler(move |ctx: Ctx, input: Approved<What>| {
             let ledger = ledger.clone();
             async move {
+                enter(&ctx, &ledger);
                 happen(&ctx, &ledger, &input.what).await;
                 Ok(Done { done: true })
             }
@@ -179,6 +188,7 @@ fn put(ledger: &Ledger) -> Tool {
         .handler(move |ctx: Ctx, input: Approved<What>| {
             let ledger = ledger.clone();
             async move {
+                enter(&ctx, &ledger);
                 happen(&ctx, &ledger, &input.what).await;
                 Ok(Done { done: true })
             }
@@ -270,6 +280,7 @@ fn sure(ledger: &Ledger) -> Tool {
         .handler(move |ctx: Ctx, input: Approved<Sure>| {
             let ledger = ledger.clone();
             async move {
+                enter(&ctx, &ledger);
                 let question = Approval::new("Sure?");
                 let sure = match input.about {
                     About::Nothing => ctx.confirm("Sure?").await?,
@@ -296,6 +307,7 @@ fn steps(ledger: &Ledger) -> Tool {
         .handler(move |ctx: Ctx, _: Approved<What>| {
             let ledger = ledger.clone();
             async move {
+                enter(&ctx, &ledger);
                 let first: u64 = ctx
                     .step("first", async || {
                         happen(&ctx, &ledger, "first").await;
@@ -381,6 +393,7 @@ fn slow(ledger: &Ledger) -> Tool {
         .handler(move |ctx: Ctx, input: Approved<Slow>| {
             let ledger = ledger.clone();
             async move {
+                enter(&ctx, &ledger);
                 tokio::select! {
                     biased;
                     () = tokio::time::sleep(Duration::from_millis(input.ms)) => {}

@@ -18,6 +18,15 @@ pub struct Effect {
     pub key: String,
 }
 
+/// One time that a handler was entered, whether or not it had an effect.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Entry {
+    /// The tool that was entered.
+    pub tool: String,
+    /// The idempotency key the handler was given.
+    pub key: String,
+}
+
 /// Where an effect is to be interrupted by a crash.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CrashAt {
@@ -38,6 +47,7 @@ pub struct Ledger {
 #[derive(Default)]
 struct Inner {
     effects: Mutex<Vec<Effect>>,
+    entries: Mutex<Vec<Entry>>,
     seen: AtomicU64,
     crash_at: Mutex<Option<CrashAt>>,
     crashed: Notify,
@@ -57,6 +67,21 @@ impl Ledger {
         }
     }
 
+    /// Notes that a handler was entered.
+    pub fn entry(&self, entry: Entry) {
+        lock(&self.inner.entries).push(entry);
+    }
+
+    /// All entries, in order.
+    pub fn entries(&self) -> Vec<Entry> {
+        lock(&self.inner.entries).clone()
+    }
+
+    /// The process dies here, as a handler can make it die. This never returns.
+    pub async fn bring_down(&self) {
+        self.die().await;
+    }
+
     /// All effects, in order.
     pub fn effects(&self) -> Vec<Effect> {
         lock(&self.inner.effects).clone()
@@ -67,12 +92,17 @@ impl Ledger {
         self.effects().into_iter().filter(|e| e.execution == execution).collect()
     }
 
+    /// How many effects were begun, also those that a crash prevented.
+    pub fn begun(&self) -> u64 {
+        self.inner.seen.load(Ordering::SeqCst)
+    }
+
     /// Plans a crash.
     pub fn crash_at(&self, at: CrashAt) {
         *lock(&self.inner.crash_at) = Some(at);
     }
 
-    /// Completes when a planned crash was reached.
+    /// Completes when a planned crash was reached, or a handler brought the process down.
     pub async fn crashed(&self) {
         self.inner.crashed.notified().await;
     }

@@ -12,6 +12,7 @@ pub mod history;
 pub mod invariants;
 pub mod lab;
 pub mod ledger;
+pub mod line_scripts;
 pub mod memory_store;
 pub mod simulation;
 pub mod sources;

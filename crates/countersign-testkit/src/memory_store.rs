@@ -8,12 +8,14 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
-use countersign_core::audit::AuditRecord;
+use countersign_core::audit::{AuditRecord, record_text};
+use countersign_core::commit::{Commit, CommitError};
 use countersign_core::digest::Digest;
-use countersign_core::event::Event;
+use countersign_core::event::{Event, EventBody};
 use countersign_core::execution::Status;
 use countersign_core::grant::Grant;
 use countersign_core::ids::{ElicitationId, ExecutionId, GrantId, LoginId};
+use countersign_core::retention::question_bytes;
 use countersign_core::time::Timestamp;
 use countersign_kernel::ports::{
     ByteBudget, Committed, ElicitationFilter, ElicitationRow, ExecutionFilter, ExecutionRow, GrantWrite,
@@ -61,17 +63,21 @@ impl MemoryStore {
 #[derive(Debug, Default)]
 struct State {
     executions: HashMap<ExecutionId, Journalled>,
-    by_age: BTreeSet<(Timestamp, ExecutionId)>,
+    /// In order of arrival.
+    arrived: Vec<ExecutionId>,
     by_key: HashMap<(PrincipalId, String), ExecutionId>,
     elicitations: HashMap<ElicitationId, ElicitationRow>,
-    asked: BTreeSet<(Timestamp, ElicitationId)>,
-    open: BTreeSet<(Timestamp, ElicitationId)>,
+    /// In order of arrival.
+    asked: Vec<ElicitationId>,
+    /// The open ones.
     expiring: BTreeSet<(Timestamp, ElicitationId)>,
     pending: HashMap<SessionId, usize>,
     /// How many are open, and their bytes.
     pending_of: HashMap<PrincipalId, (usize, usize)>,
     grants: Vec<Grant>,
     sessions: HashMap<SessionId, SessionRow>,
+    /// In order of arrival.
+    opened: Vec<SessionId>,
     users: Vec<UserRow>,
     tokens: Vec<TokenRow>,
     logins: Vec<LoginRow>,
@@ -128,15 +134,15 @@ impl Store for MemoryStore {
         page: Page,
     ) -> Result<Listing<ExecutionRow>, StoreError> {
         let state = self.state();
-        let after = page.cursor.as_deref().map(|text| parse_cursor::<ExecutionId>('x', text)).transpose()?;
-        let wanted = |row: &&ExecutionRow| {
+        let before = page.cursor.as_deref().map(|text| parse_cursor('x', text)).transpose()?;
+        let wanted = |row: &ExecutionRow| {
             (filter.status.is_empty() || filter.status.contains(&row.status))
                 && filter.session.as_ref().is_none_or(|session| *session == row.session)
                 && filter.requester.as_ref().is_none_or(|requester| *requester == row.requester)
         };
-        let rows = state.by_age.iter().rev().filter(|place| after.is_none_or(|after| **place < after));
-        let rows = rows.filter_map(|(_, id)| state.executions.get(id)).map(|found| &found.row).filter(wanted);
-        Ok(listing(rows, &page, |row| cursor('x', row.created_at, row.id)))
+        let known = state.arrived.iter().enumerate().take(before.unwrap_or(usize::MAX)).rev();
+        let rows = known.filter_map(|(n, id)| Some((n, &state.executions.get(id)?.row)));
+        Ok(listing(rows.filter(|(_, row)| wanted(row)), &page, 'x'))
     }
 
     async fn by_key(&self, requester: &PrincipalId, key: &str) -> Result<Option<ExecutionId>, StoreError> {
@@ -153,26 +159,26 @@ impl Store for MemoryStore {
         page: Page,
     ) -> Result<Listing<ElicitationRow>, StoreError> {
         let state = self.state();
-        let after =
-            page.cursor.as_deref().map(|text| parse_cursor::<ElicitationId>('e', text)).transpose()?;
-        let places = if filter.open_only { &state.open } else { &state.asked };
-        let wanted = |row: &&ElicitationRow| {
+        let after = page.cursor.as_deref().map(|text| parse_cursor('e', text)).transpose()?;
+        let wanted = |row: &ElicitationRow| {
             filter.execution.is_none_or(|execution| execution == row.execution)
+                && (!filter.open_only || row.decision.is_none())
                 && filter.digest.is_none_or(|digest| digest == row.elicitation.digest)
                 && filter.subject.is_none_or(|subject| subject == row.elicitation.subject())
                 && filter.owner.as_ref().is_none_or(|owner| row.owner.as_ref() == Some(owner))
                 && filter.requester.as_ref().is_none_or(|requester| *requester == row.requester)
         };
-        let rows = places.iter().filter(|place| after.is_none_or(|after| **place > after));
-        let rows = rows.filter_map(|(_, id)| state.elicitations.get(id)).filter(wanted);
-        let name = |row: &ElicitationRow| cursor('e', row.asked_at, row.elicitation.id);
-        let (all, mut budget) = (listing(rows.clone(), &page, name), ByteBudget::of_a_part());
-        let bytes =
-            |row: &ElicitationRow| bytes_of(&row.elicitation) + row.decision.as_ref().map_or(0, bytes_of);
+        let known = state.asked.iter().enumerate().skip(after.map_or(0, |after| after + 1));
+        let rows = known.filter_map(|(n, id)| Some((n, state.elicitations.get(id)?)));
+        let rows: Vec<(usize, &ElicitationRow)> = rows.filter(|(_, row)| wanted(row)).collect();
+        let (all, mut budget) = (listing(rows.iter().copied(), &page, 'e'), ByteBudget::of_a_part());
+        let bytes = |row: &ElicitationRow| {
+            question_bytes(&row.elicitation) + row.decision.as_ref().map_or(0, bytes_of)
+        };
         match all.items.iter().position(|row| !budget.takes(bytes(row))) {
             Some(end) => {
-                let items = all.items[..end].to_vec();
-                Ok(Listing { next: items.last().map(name), items, damaged: Vec::new() })
+                let next = end.checked_sub(1).and_then(|last| rows.get(last)).map(|(n, _)| cursor('e', *n));
+                Ok(Listing { next, items: all.items[..end].to_vec(), damaged: Vec::new() })
             }
             None => Ok(all),
         }
@@ -213,7 +219,7 @@ impl Store for MemoryStore {
         };
         Ok(Standing {
             recorded: state.audit.len() as u64,
-            open: state.open.len() as u64,
+            open: state.expiring.len() as u64,
             waiting: of(Status::Waiting),
             running: of(Status::Running),
             in_doubt: of(Status::InDoubt),
@@ -234,16 +240,15 @@ impl Store for MemoryStore {
 
     async fn sessions(&self, now: Timestamp, page: Page) -> Result<Listing<SessionSummary>, StoreError> {
         let state = self.state();
-        let after = page.cursor.as_deref().map(|text| state.session_place(text)).transpose()?;
-        let place = |row: &SessionRow| (row.opened_at, row.id.clone());
-        let before = |row: &&SessionRow| after.as_ref().is_none_or(|after| place(row) < *after);
-        let mut rows: Vec<&SessionRow> = state.sessions.values().filter(before).collect();
-        rows.sort_by_key(|row| std::cmp::Reverse(place(row)));
-        let summaries: Vec<SessionSummary> = rows
-            .into_iter()
-            .map(|row| SessionSummary { row: row.clone(), live_grants: state.live_grants(&row.id, now) })
+        let before = page.cursor.as_deref().map(|text| parse_cursor('s', text)).transpose()?;
+        let known = state.opened.iter().enumerate().take(before.unwrap_or(usize::MAX)).rev();
+        let summaries: Vec<(usize, SessionSummary)> = known
+            .filter_map(|(n, id)| Some((n, state.sessions.get(id)?)))
+            .map(|(n, row)| {
+                (n, SessionSummary { row: row.clone(), live_grants: state.live_grants(&row.id, now) })
+            })
             .collect();
-        Ok(listing(summaries.iter(), &page, |of| cursor('s', of.row.opened_at, &of.row.id)))
+        Ok(listing(summaries.iter().map(|(n, of)| (*n, of)), &page, 's'))
     }
 
     async fn token_by_hash(&self, hash: Digest) -> Result<Option<TokenRow>, StoreError> {
@@ -298,10 +303,11 @@ impl State {
         let grants = if write.grants.is_empty() { None } else { Some(self.grants_after(&write.grants)?) };
         let users = if write.users.is_empty() { None } else { Some(self.users_after(&write.users)?) };
         let tokens = if write.tokens.is_empty() { None } else { Some(self.tokens_after(&write.tokens)?) };
-        let records = self.records_of(&write)?;
+        let record = self.record_of(&write)?;
+        let events = write.journal.as_ref().map(|journal| self.events_of(journal)).transpose()?;
 
-        if let Some(journal) = write.journal {
-            self.append(journal);
+        if let (Some(journal), Some(events)) = (write.journal, events) {
+            self.append(journal, events);
         }
         self.grants = grants.unwrap_or_else(|| std::mem::take(&mut self.grants));
         for write in &write.users {
@@ -317,11 +323,14 @@ impl State {
         for source in write.sources {
             self.write_source(source);
         }
-        if let Some(session) = write.session {
-            self.sessions.entry(session.id.clone()).or_insert(session);
+        if let Some(session) = write.session
+            && !self.sessions.contains_key(&session.id)
+        {
+            self.opened.push(session.id.clone());
+            self.sessions.insert(session.id.clone(), session);
         }
         self.rulebook = write.rulebook.or(self.rulebook);
-        self.audit.extend(records);
+        self.audit.extend(record);
         Ok(Committed { audit_seq: self.audit.last().map_or(0, |record| record.seq) })
     }
 
@@ -376,13 +385,6 @@ impl State {
         self.grants.iter().filter(usable).count() as u64
     }
 
-    /// Where a cursor of the list of sessions stands: on a session that there is.
-    fn session_place(&self, cursor: &str) -> Result<(Timestamp, SessionId), StoreError> {
-        let stands_on = |row: &&SessionRow| self::cursor('s', row.opened_at, &row.id) == cursor;
-        let row = self.sessions.values().find(stands_on).ok_or(StoreError::BadCursor)?;
-        Ok((row.opened_at, row.id.clone()))
-    }
-
     fn check_journal(&self, write: &JournalWrite) -> Result<(), StoreError> {
         let found = self.executions.get(&write.row.id);
         let actual = found.map_or(0, |found| found.events.len() as u64);
@@ -407,7 +409,7 @@ impl State {
             }
         }
         let mut decided = BTreeSet::new();
-        for (id, _) in &write.decided {
+        for id in &write.decided {
             let mut opened = write.opened.iter().filter(|asked| asked.decision.is_none());
             let open = self
                 .elicitations
@@ -447,48 +449,57 @@ impl State {
         Ok(grants)
     }
 
-    fn records_of(&self, write: &Write) -> Result<Vec<AuditRecord>, StoreError> {
-        let (mut seq, mut prev) = self.audit.last().map_or((0, Digest::ZERO), |last| (last.seq, last.hash));
-        let mut records = Vec::with_capacity(write.audit.len());
-        for entry in &write.audit {
-            let record =
-                AuditRecord::chained(seq, prev, entry).map_err(|e| StoreError::Corrupt(e.to_string()))?;
-            (seq, prev) = (record.seq, record.hash);
-            records.push(record);
+    fn record_of(&self, write: &Write) -> Result<Option<AuditRecord>, StoreError> {
+        if write.audit.is_empty() {
+            return Ok(None);
         }
-        Ok(records)
+        let (seq, prev) = self.audit.last().map_or((0, Digest::ZERO), |last| (last.seq, last.hash));
+        let text = record_text(&write.audit).map_err(|e| StoreError::Corrupt(e.to_string()))?;
+        Ok(Some(AuditRecord::chained(seq, prev, text)))
     }
 
-    fn append(&mut self, write: JournalWrite) {
-        let JournalWrite { row, events, opened, decided, .. } = write;
+    /// The new events, read back from their stored form as a store on disk would.
+    fn events_of(&self, write: &JournalWrite) -> Result<Vec<Event>, StoreError> {
+        let unreadable = |error: CommitError| StoreError::Corrupt(error.to_string());
+        let commit = Commit::parse(write.commit.text()).map_err(unreadable)?;
+        let mut journal = self.executions.get(&write.row.id).map_or(Vec::new(), |found| found.events.clone());
+        let before = journal.len();
+        commit.append_to(&mut journal).map_err(unreadable)?;
+        Ok(journal.split_off(before))
+    }
+
+    fn append(&mut self, write: JournalWrite, events: Vec<Event>) {
+        let JournalWrite { row, opened, decided, .. } = write;
         for asked in opened {
             let id = asked.elicitation.id;
-            self.asked.insert((asked.asked_at, id));
+            self.asked.push(id);
             if asked.decision.is_none() {
-                self.open.insert((asked.asked_at, id));
                 self.expiring.insert((asked.elicitation.expires_at, id));
                 *self.pending.entry(asked.session.clone()).or_default() += 1;
                 let (open, bytes) = self.pending_of.entry(asked.requester.clone()).or_default();
-                (*open, *bytes) = (*open + 1, *bytes + bytes_of(&asked.elicitation));
+                (*open, *bytes) = (*open + 1, *bytes + question_bytes(&asked.elicitation));
             }
             self.elicitations.insert(id, asked);
         }
-        for (id, decision) in decided {
+        for id in decided {
+            let decision = events.iter().find_map(|event| match &event.body {
+                EventBody::Decided { elicitation, decision } if *elicitation == id => Some(decision.clone()),
+                _ => None,
+            });
             if let Some(asked) = self.elicitations.get_mut(&id) {
-                self.open.remove(&(asked.asked_at, id));
                 self.expiring.remove(&(asked.elicitation.expires_at, id));
                 if let Some(pending) = self.pending.get_mut(&asked.session) {
                     *pending = pending.saturating_sub(1);
                 }
                 if let Some((open, bytes)) = self.pending_of.get_mut(&asked.requester) {
-                    let freed = bytes_of(&asked.elicitation);
+                    let freed = question_bytes(&asked.elicitation);
                     (*open, *bytes) = (open.saturating_sub(1), bytes.saturating_sub(freed));
                 }
-                asked.decision = Some(decision);
+                asked.decision = decision;
             }
         }
         if let Some(found) = self.executions.get_mut(&row.id) {
-            // What an execution is never changes; how far it got does.
+            // Kind, session, requester, key and age never change; how far it got does.
             found.row = ExecutionRow {
                 status: row.status,
                 tool: row.tool,
@@ -498,7 +509,7 @@ impl State {
             found.events.extend(events);
             return;
         }
-        self.by_age.insert((row.created_at, row.id));
+        self.arrived.push(row.id);
         if let Some(key) = &row.key {
             self.by_key.insert((row.requester.clone(), key.clone()), row.id);
         }
@@ -515,25 +526,26 @@ fn contradiction<T>(what: &str) -> Result<T, StoreError> {
     Err(StoreError::Corrupt(format!("the change contradicts what is stored: {what}")))
 }
 
+/// A page of rows that are numbered in order of arrival.
 fn listing<'r, T: Clone + 'r>(
-    rows: impl Iterator<Item = &'r T>,
+    rows: impl Iterator<Item = (usize, &'r T)>,
     page: &Page,
-    name: impl Fn(&T) -> String,
+    list: char,
 ) -> Listing<T> {
     let limit = page.limit.min(MOST);
-    let mut items: Vec<T> = rows.take(limit + 1).cloned().collect();
-    let more = items.len() > limit;
-    items.truncate(limit);
-    let next = items.last().filter(|_| more).map(name);
-    Listing { items, next, damaged: Vec::new() }
+    let mut found: Vec<(usize, &T)> = rows.take(limit + 1).collect();
+    let more = found.len() > limit;
+    found.truncate(limit);
+    let next = found.last().filter(|_| more).map(|(n, _)| cursor(list, *n));
+    Listing { items: found.into_iter().map(|(_, row)| row.clone()).collect(), next, damaged: Vec::new() }
 }
 
-fn cursor(list: char, at: Timestamp, id: impl std::fmt::Display) -> String {
-    format!("{list}{}.{id}", at.as_millis())
+fn cursor(list: char, number: usize) -> String {
+    format!("{list}{number:016x}")
 }
 
-fn parse_cursor<T: std::str::FromStr>(list: char, text: &str) -> Result<(Timestamp, T), StoreError> {
-    let parts = text.strip_prefix(list).and_then(|rest| rest.split_once('.'));
-    let parse = |(at, id): (&str, &str)| Some((Timestamp::from_millis(at.parse().ok()?), id.parse().ok()?));
-    parts.and_then(parse).ok_or(StoreError::BadCursor)
+fn parse_cursor(list: char, text: &str) -> Result<usize, StoreError> {
+    let digits = text.strip_prefix(list).filter(|digits| digits.len() == 16);
+    let number = digits.and_then(|digits| usize::from_str_radix(digits, 16).ok());
+    number.filter(|number| cursor(list, *number) == text).ok_or(StoreError::BadCursor)
 }

@@ -1,6 +1,7 @@
 //! The one fixture of kernel tests: a disk that outlives processes, a clock, a ledger, people, and gateways on top.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use countersign_core::policy::Policy;
 use countersign_kernel::ports::{ElicitationFilter, ElicitationRow, Page, ScriptHost, Store};
@@ -14,7 +15,7 @@ use serde_json::Value;
 use crate::chance::SeededEntropy;
 use crate::clock::TestClock;
 use crate::crash::in_a_process;
-use crate::faulty_store::{Fault, Faults, FaultyStore};
+use crate::faulty_store::{Faults, FaultyStore};
 use crate::lab;
 use crate::ledger::Ledger;
 use crate::memory_store::MemoryStore;
@@ -106,7 +107,21 @@ impl World {
         })
     }
 
-    /// A process that dies between a decision and its start: the call is approved, that is on the disk, and nothing ran.
+    /// A process that may die at any commit, also while it starts: then `life` does not begin.
+    pub fn life_until_death(&self, faults: &Faults, life: impl AsyncFnOnce(Gateway)) {
+        in_a_process(async {
+            let store = FaultyStore::new(Arc::new(self.disk.clone()), faults.clone());
+            if let Ok(gateway) = self.builder(Arc::new(store)).start().await
+                && gateway.open_session(&agent(), "test", Some(session())).await.is_ok()
+            {
+                life(gateway).await;
+            }
+            self.clock.end_life();
+            self.clock.pass(1_000);
+        });
+    }
+
+    /// A process that ends between a decision and its start: the call is approved, that is on the disk, and nothing ran.
     #[expect(clippy::expect_used, reason = "a fixture whose decision is refused is a failed test")]
     pub fn life_up_to_the_start(
         &self,
@@ -114,13 +129,11 @@ impl World {
         path: &str,
         args: Value,
     ) -> ExecutionResult {
-        let faults = Faults::none();
-        self.life_on(&faults, build, async |gateway| {
+        self.life_with(build, async |gateway| {
             let waiting = gateway.asks(path, args).await;
-            // The next commit is the decision, the one after it the start.
-            drop(faults.clone().and_at(faults.commits() + 2, Fault::CrashBefore));
+            // A gateway that is about to end takes decisions and starts nothing.
+            gateway.close(Duration::from_secs(1)).await;
             gateway.ann_says(&waiting, yes()).await.expect("the decision is taken");
-            faults.until_crashed().await;
             waiting
         })
     }

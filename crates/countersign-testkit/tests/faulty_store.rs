@@ -7,7 +7,7 @@ use std::sync::Arc;
 use countersign_core::execution::Status;
 use countersign_kernel::ports::{Store as _, StoreError};
 use countersign_testkit::conformance::subject::{Subject, step};
-use countersign_testkit::faulty_store::{Fault, Faults, FaultyStore};
+use countersign_testkit::faulty_store::{Fault, Faults, FaultyStore, Read};
 use countersign_testkit::memory_store::MemoryStore;
 
 fn wrap(disk: &MemoryStore, faults: &Faults) -> FaultyStore<MemoryStore> {
@@ -119,4 +119,51 @@ async fn what_is_on_its_way_when_the_process_dies_is_not_answered() {
     });
     is_unavailable(result, "crashed");
     assert_eq!(disk.journal(subject.id).await.unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn a_read_fails_where_the_plan_says_and_other_kinds_of_reads_do_not() {
+    let (disk, subject) = (MemoryStore::new(), Subject::new());
+    let faults = Faults::none().and_read_at(Read::Journal, 2);
+    let store = wrap(&disk, &faults);
+    store.commit(subject.start()).await.unwrap();
+    store.journal(subject.id).await.unwrap();
+    store.execution(subject.id).await.unwrap();
+    is_unavailable(store.journal(subject.id).await, "the medium failed, as planned");
+    assert_eq!(store.journal(subject.id).await.unwrap().len(), 1, "once");
+    assert_eq!((faults.reads(Read::Journal), faults.reads(Read::Execution)), (3, 1));
+}
+
+#[tokio::test]
+async fn reads_fail_at_random_as_the_seed_has_it() {
+    let failures = async |seed| -> Vec<bool> {
+        let store = wrap(&MemoryStore::new(), &Faults::none().failing_reads_one_in(4, seed));
+        let mut failures = Vec::new();
+        for _ in 0..100 {
+            failures.push(store.next_expiry().await.is_err());
+        }
+        failures
+    };
+    let once = failures(7).await;
+    assert_eq!(failures(7).await, once);
+    assert_ne!(failures(8).await, once);
+    let failed = once.iter().filter(|failed| **failed).count();
+    assert!((5..60).contains(&failed), "{failed}");
+}
+
+#[tokio::test]
+async fn a_healed_store_fails_nothing_and_the_dead_stay_dead() {
+    let (disk, subject) = (MemoryStore::new(), Subject::new());
+    let faults = Faults::at(2, Fault::Refuse).failing_one_in(1, 1).failing_reads_one_in(1, 1);
+    faults.fail_reads_of(Read::Due);
+    let store = wrap(&disk, &faults);
+    assert!(store.commit(subject.start()).await.is_err());
+    assert!(store.due(subject.created_at, 10).await.is_err() && store.next_expiry().await.is_err());
+    faults.heal();
+    let subject = Subject::new();
+    store.commit(subject.start()).await.unwrap();
+    assert!(store.due(subject.created_at, 10).await.is_ok() && store.next_expiry().await.is_ok());
+    faults.crash();
+    faults.heal();
+    is_unavailable(store.journal(subject.id).await, "crashed");
 }

@@ -1,21 +1,16 @@
 //! What the foundation costs, as a table with medians. Run by `cargo xtask bench`; nothing here is asserted.
 //!
-//! Each figure stands beside what it should reach. Durable rates follow the disk, so the disk's own floor is measured
-//! in the same run.
+//! Each figure stands beside what it should reach. What a call costs beside a floor is in the bench `heart`.
 #![expect(clippy::disallowed_methods, reason = "a bench measures with the real clock")]
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use countersign_core::policy::Policy;
-use countersign_kernel::ports::{ElicitationFilter, Page, Store};
-use countersign_kernel::{
-    Answer, Decide, Gateway, HookCall, HookError, HookVerdict, Patience, PreHook, Settings, Target,
-};
+use countersign_kernel::ports::Store;
+use countersign_kernel::{Gateway, Settings};
 use countersign_sdk::{Ctx, Effects, ForeignInput, Tool};
 use countersign_server::{Limits, Links, mcp};
-use countersign_store::{SqliteOptions, SqliteStore, Synchronous};
+use countersign_store::SqliteStore;
 use countersign_testkit::lab;
 use countersign_testkit::ledger::Ledger;
 use countersign_testkit::memory_store::MemoryStore;
@@ -23,34 +18,26 @@ use countersign_testkit::world::{InTests, agent, ann, session, yes};
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
+#[path = "shared/table.rs"]
+mod table;
+
+use table::{median, row};
+
 type Failure = Box<dyn std::error::Error + Send + Sync>;
 
 fn main() -> Result<(), Failure> {
     let workers = std::env::var("COUNTERSIGN_BENCH_WORKERS").ok().and_then(|n| n.parse().ok()).unwrap_or(2);
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(workers).enable_all().build()?;
-    println!("{:<66} {:>16}   reach", "what", "median");
+    table::heading();
     runtime.block_on(async { tokio::spawn(all()).await? })
 }
 
 async fn all() -> Result<(), Failure> {
     gates().await?;
     large_catalog().await?;
-    pipeline().await?;
     decision_to_handler().await?;
     disk_floor()?;
-    cycles().await?;
-    parked_memory().await?;
-    many_pending().await?;
-    Ok(())
-}
-
-fn row(what: &str, figure: &str, reach: &str) {
-    println!("{what:<66} {figure:>16}   {reach}");
-}
-
-fn median(mut samples: Vec<Duration>) -> Duration {
-    samples.sort_unstable();
-    samples.get(samples.len() / 2).copied().unwrap_or_default()
+    parked_memory().await
 }
 
 async fn gateway_on(store: Arc<dyn Store>, settings: Settings) -> Result<Gateway, Failure> {
@@ -140,7 +127,9 @@ async fn tool_list(gateway: Gateway) -> Result<(), Failure> {
     let _ = rustls::crypto::ring::default_provider().install_default();
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await?;
     let base = format!("http://{}", listener.local_addr()?);
-    let (options, stop) = (mcp::Options::sealed_with([7; 32]), CancellationToken::new());
+    let (mut options, stop) = (mcp::Options::sealed_with([7; 32]), CancellationToken::new());
+    // On the default surface so many tools of a source are found and not listed.
+    options.surface = mcp::Surface::Tools;
     let front = mcp::service(gateway, Links::below(&base), options, &Limits::default(), stop.clone())?;
     let serving = tokio::spawn(axum::serve(listener, front.layer(axum::Extension(agent()))).into_future());
     let version = "2026-07-28";
@@ -150,70 +139,21 @@ async fn tool_list(gateway: Gateway) -> Result<(), Failure> {
         "io.modelcontextprotocol/clientInfo": { "name": "bench", "version": "0" },
     } } });
     let client = reqwest::Client::new();
-    let (mut samples, mut bytes) = (Vec::new(), 0);
+    let (mut samples, mut list) = (Vec::new(), Vec::new());
     for _ in 0..50 {
         let request = client.post(format!("{base}/mcp")).json(&asked);
         let request = request.header("accept", "application/json, text/event-stream");
         let request = request.header("mcp-protocol-version", version).header("mcp-method", "tools/list");
         let begun = Instant::now();
-        bytes = request.send().await?.error_for_status()?.bytes().await?.len();
+        list = request.send().await?.error_for_status()?.bytes().await?.to_vec();
         samples.push(begun.elapsed());
     }
     stop.cancel();
     serving.abort();
-    let what = format!("tools/list, a part of 1,000 tools, {} kB", bytes / 1_000);
+    let answer: serde_json::Value = serde_json::from_slice(&list)?;
+    let tools = answer["result"]["tools"].as_array().map_or(0, Vec::len);
+    let what = format!("tools/list, a part of {tools} tools, {} kB", list.len() / 1_000);
     row(&what, &format!("{:?}", median(samples)), "≤ 20 ms");
-    Ok(())
-}
-
-struct LetOn;
-
-#[async_trait::async_trait]
-impl PreHook for LetOn {
-    async fn before(&self, _: HookCall<'_>) -> Result<HookVerdict, HookError> {
-        Ok(HookVerdict::Continue)
-    }
-}
-
-fn fifty_rules() -> Result<Policy, Failure> {
-    let mut text = String::new();
-    for n in 0..49 {
-        text.push_str(&format!("[[rule]]\nmatch = \"other.area_{n}.*\"\neffect = \"ask\"\n"));
-    }
-    text.push_str("[[rule]]\nmatch = \"lab.*\"\nwhen = 'args.what == \"x\"'\neffect = \"allow\"\n");
-    Ok(Policy::from_toml(&text)?)
-}
-
-async fn pipeline() -> Result<(), Failure> {
-    const BATCH: u32 = 500;
-    let folder = tempfile::tempdir()?;
-    let stores: [(&str, Arc<dyn Store>); 2] = [
-        ("whole pipeline, safe tool, 50 rules, recorded in memory", Arc::new(MemoryStore::default())),
-        (
-            "whole pipeline, safe tool, 50 rules, recorded in SQLite",
-            Arc::new(SqliteStore::open(folder.path())?),
-        ),
-    ];
-    for (what, store) in stores {
-        let gateway = Gateway::on(store)
-            .plugin(lab::plugin(&Ledger::default()))
-            .policy(fifty_rules()?)
-            .pre_hook(LetOn)
-            .start()
-            .await?;
-        gateway.open_session(&agent(), "bench", Some(session())).await?;
-        let mut samples = Vec::new();
-        for _ in 0..20 {
-            let begun = Instant::now();
-            for _ in 0..BATCH {
-                gateway.ask("lab.read", json!({ "what": "x" })).await?;
-            }
-            samples.push(begun.elapsed() / BATCH);
-            // Records of reads are queued; the queue is given time to empty so that it does not refuse.
-            tokio::time::sleep(Duration::from_millis(100)).await;
-        }
-        row(what, &format!("{:?}", median(samples)), "≤ 10 µs");
-    }
     Ok(())
 }
 
@@ -253,66 +193,6 @@ fn disk_floor() -> Result<(), Failure> {
     Ok(())
 }
 
-struct Rate {
-    per_second: f64,
-    fsyncs_per_cycle: f64,
-    cpu_per_cycle: Duration,
-}
-
-async fn cycles() -> Result<(), Failure> {
-    let off = rate(64, 6_000, Synchronous::Off).await?;
-    let one = rate(1, 300, Synchronous::Full).await?;
-    let many = rate(64, 6_000, Synchronous::Full).await?;
-    row(
-        "durable ask→decide→run→settle, 64 at once: fsyncs per cycle",
-        &format!("{:.3}", many.fsyncs_per_cycle),
-        "≤ 0.2",
-    );
-    row("  CPU time per cycle", &format!("{:?}", many.cpu_per_cycle), "≤ 150 µs");
-    row("  cycles/s", &format!("{:.0}", many.per_second), "");
-    row("  cycles/s, one at a time", &format!("{:.0}", one.per_second), "");
-    row("  cycles/s, synchronous=OFF", &format!("{:.0}", off.per_second), "");
-    row(
-        "  FULL beside OFF",
-        &format!("{:.0} %", 100.0 * many.per_second / off.per_second),
-        "≥ 60 % on a quiet disk",
-    );
-    Ok(())
-}
-
-async fn rate(at_once: u64, total: u64, synchronous: Synchronous) -> Result<Rate, Failure> {
-    let folder = tempfile::tempdir()?;
-    let store = Arc::new(SqliteStore::open_with(
-        folder.path(),
-        &SqliteOptions { synchronous, ..SqliteOptions::default() },
-    )?);
-    let gateway = gateway_on(Arc::clone(&store) as Arc<dyn Store>, Settings::default()).await?;
-    let left = Arc::new(AtomicU64::new(total));
-    let (commits, cpu, begun) = (store.stats().commits, cpu_time()?, Instant::now());
-    let workers: Vec<_> = (0..at_once)
-        .map(|_| {
-            let (gateway, left) = (gateway.clone(), Arc::clone(&left));
-            tokio::spawn(async move {
-                while left.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |n| n.checked_sub(1)).is_ok() {
-                    let waiting = gateway.ask("lab.destroy_each", json!({ "what": "x" })).await?;
-                    gateway.ann_says(&waiting, yes()).await?;
-                    gateway.end_of(&waiting).await;
-                }
-                Ok::<_, Failure>(())
-            })
-        })
-        .collect();
-    for worker in workers {
-        worker.await??;
-    }
-    let (wall, cpu, commits) = (begun.elapsed(), cpu_time()? - cpu, store.stats().commits - commits);
-    Ok(Rate {
-        per_second: total as f64 / wall.as_secs_f64(),
-        fsyncs_per_cycle: commits as f64 / total as f64,
-        cpu_per_cycle: cpu / u32::try_from(total)?,
-    })
-}
-
 async fn parked_memory() -> Result<(), Failure> {
     const PARKED: usize = 20_000;
     let folder = tempfile::tempdir()?;
@@ -344,58 +224,6 @@ async fn park(gateway: &Gateway, count: usize) -> Result<(), Failure> {
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
     Ok(())
-}
-
-async fn many_pending() -> Result<(), Failure> {
-    let folder = tempfile::tempdir()?;
-    let settings = Settings {
-        park_after: Duration::from_millis(1),
-        max_pending_per_session: usize::MAX,
-        max_pending_per_requester: usize::MAX,
-        max_pending_bytes_per_requester: usize::MAX,
-        ..Settings::default()
-    };
-    {
-        let gateway = gateway_on(Arc::new(SqliteStore::open(folder.path())?), settings.clone()).await?;
-        for _ in 0..200 {
-            let calls = (0..500).map(|n| gateway.ask("lab.destroy_each", json!({ "what": n.to_string() })));
-            for result in futures_util::future::join_all(calls).await {
-                result?;
-            }
-        }
-        while gateway.live() > 0 {
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
-        gateway.close(Duration::from_secs(5)).await;
-    }
-    tokio::time::sleep(Duration::from_millis(1_500)).await;
-    let begun = Instant::now();
-    let gateway = gateway_on(Arc::new(SqliteStore::open(folder.path())?), settings).await?;
-    let open = ElicitationFilter { open_only: true, ..ElicitationFilter::default() };
-    let first = gateway.elicitations(open, Page::first(1)).await?;
-    let row_one = first.items.first().ok_or("nothing is pending")?;
-    let target = Target::Elicitation(row_one.elicitation.id);
-    let approve = Answer::Approve { covers: None, data: None };
-    gateway
-        .decide(Decide { target, by: ann(), channel: "bench".into(), answer: approve, comment: None })
-        .await?;
-    gateway.wait(row_one.execution, Patience::Unlimited).await?;
-    row(
-        "open with 100,000 pending, decide the first, it has run",
-        &format!("{:?}", begun.elapsed()),
-        "≤ 1 s",
-    );
-    Ok(())
-}
-
-/// User and system time of this process, from the kernel's own count in hundredths of a second.
-fn cpu_time() -> Result<Duration, Failure> {
-    let stat = std::fs::read_to_string("/proc/self/stat")?;
-    let after_name = stat.rsplit(')').next().ok_or("unreadable /proc/self/stat")?;
-    let fields: Vec<&str> = after_name.split_whitespace().collect();
-    let ticks = fields.get(11).ok_or("no utime")?.parse::<u64>()?
-        + fields.get(12).ok_or("no stime")?.parse::<u64>()?;
-    Ok(Duration::from_millis(ticks * 10))
 }
 
 fn resident_bytes() -> Result<usize, Failure> {

@@ -13,11 +13,16 @@ use countersign_testkit::ledger::Ledger;
 use countersign_testkit::memory_store::MemoryStore;
 use countersign_testkit::world::{InTests as _, agent, script, session, yes};
 
+#[path = "shared/table.rs"]
+mod table;
+
+use table::row;
+
 type Failure = Box<dyn std::error::Error + Send + Sync>;
 
 fn main() -> Result<(), Failure> {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
-    println!("{:<66} {:>16}   reach", "what", "median");
+    table::heading();
     runtime.block_on(async { tokio::spawn(all()).await? })
 }
 
@@ -29,13 +34,8 @@ async fn all() -> Result<(), Failure> {
     parked().await
 }
 
-fn row(what: &str, figure: &str, reach: &str) {
-    println!("{what:<66} {figure:>16}   {reach}");
-}
-
-fn median(mut samples: Vec<Duration>) -> String {
-    samples.sort_unstable();
-    format!("{:.1?}", samples.get(samples.len() / 2).copied().unwrap_or_default())
+fn median(samples: Vec<Duration>) -> String {
+    format!("{:.1?}", table::median(samples))
 }
 
 fn children() -> Result<ChildHost, Failure> {

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use countersign_core::execution::{Execution, Recovery, Status};
+use countersign_core::execution::{Execution, Next, Status};
 use countersign_kernel::ports::{ExecutionFilter, ExecutionRow, Page, Store as _};
 use countersign_store::{OpenError, SqliteStore};
 
@@ -49,10 +49,12 @@ impl DataFolder {
                 continue;
             }
             let journal = self.store.journal(row.id).await?;
-            let recoveries =
-                if journal.is_empty() { Vec::new() } else { Execution::replay(&journal)?.recover() };
-            let doubt = |recovery: &Recovery| matches!(recovery, Recovery::FoundInDoubt(_));
-            if recoveries.is_empty() || !recoveries.iter().all(doubt) {
+            let is_only_lost = !journal.is_empty() && {
+                let execution = Execution::replay(&journal)?;
+                let mut next = execution.next_of_calls().peekable();
+                next.peek().is_some() && next.all(|next| matches!(next, Next::FindInDoubt(..)))
+            };
+            if !is_only_lost {
                 stranded.push(row);
             }
         }

@@ -31,6 +31,7 @@ mod key_files;
 mod local;
 mod logging;
 mod names;
+mod open_files;
 mod progress;
 mod reach;
 mod report;

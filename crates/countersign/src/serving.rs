@@ -20,6 +20,7 @@ use crate::data_folder::{DataFolder, IN_USE};
 use crate::exit::Problem;
 use crate::key_files::{self, LocalTokens};
 use crate::local::Setup;
+use crate::open_files;
 use crate::reach;
 use crate::source_secrets::ServerSecrets;
 
@@ -130,6 +131,9 @@ impl Serving {
         let tokens = LocalTokens::ensure(&gateway, &config.data_dir).await?;
         let url = format!("http://{}", reachable(address));
         let mut options = options(&config, &url)?;
+        if mode == Mode::Public {
+            options.limits = options.limits.within_open_files(open_files::raise_bound());
+        }
         options.configuration = in_force.clone();
         options.sources = Some(sources(&config, &gateway, mode).await?);
         let prometheus = (mode == Mode::Public).then(record_figures).transpose()?;

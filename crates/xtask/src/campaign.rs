@@ -8,17 +8,32 @@ use crate::machine::{self, Invocation};
 /// Where the build from nothing goes, to be thrown away.
 const COLD: &str = "target/cold";
 
-/// Measures what the build costs, then what calls, scripts, the fronts, sources and an agent's turns cost.
-pub(crate) fn bench(root: &Path) -> anyhow::Result<ExitCode> {
-    cold_build(root)?;
-    for bench in [
-        "cargo bench --quiet --locked -p countersign --bench foundation",
-        "cargo bench --quiet --locked -p countersign-sandbox --bench children",
-        "cargo bench --quiet --locked -p countersign --bench scripts",
-        "cargo bench --quiet --locked -p countersign --bench fronts",
-        "cargo bench --quiet --locked -p countersign --bench sources",
-        "cargo bench --quiet --locked -p countersign-agent --bench turns",
-    ] {
+/// What can be measured alone, in the order in which all of it is: a name, and the bench that measures it.
+const BENCHES: [(&str, &str); 7] = [
+    ("foundation", "cargo bench --quiet --locked -p countersign --bench foundation"),
+    ("heart", "cargo bench --quiet --locked -p countersign --bench heart"),
+    ("children", "cargo bench --quiet --locked -p countersign-sandbox --bench children"),
+    ("scripts", "cargo bench --quiet --locked -p countersign --bench scripts"),
+    ("fronts", "cargo bench --quiet --locked -p countersign --bench fronts"),
+    ("sources", "cargo bench --quiet --locked -p countersign --bench sources"),
+    ("turns", "cargo bench --quiet --locked -p countersign-agent --bench turns"),
+];
+/// The build from nothing, which is no bench of cargo's.
+const BUILD: &str = "build";
+
+/// Measures what the build costs, then what calls, scripts, the fronts, sources and an agent's turns cost; or only what is named.
+pub(crate) fn bench(root: &Path, only: &[String]) -> anyhow::Result<ExitCode> {
+    if let Some(unknown) = only.iter().find(|name| !names().contains(&name.as_str())) {
+        anyhow::bail!(
+            "there is nothing to measure that is named {unknown}; there are {}",
+            names().join(", ")
+        );
+    }
+    let is_wanted = |name: &str| only.is_empty() || only.iter().any(|wanted| wanted == name);
+    if is_wanted(BUILD) {
+        cold_build(root)?;
+    }
+    for (_, bench) in BENCHES.into_iter().filter(|(name, _)| is_wanted(name)) {
         let measured = Invocation::new(bench);
         println!("$ {measured}");
         if !measured.run(root)?.success() {
@@ -26,6 +41,10 @@ pub(crate) fn bench(root: &Path) -> anyhow::Result<ExitCode> {
         }
     }
     Ok(ExitCode::SUCCESS)
+}
+
+fn names() -> Vec<&'static str> {
+    std::iter::once(BUILD).chain(BENCHES.map(|(name, _)| name)).collect()
 }
 
 /// Builds the program from nothing and says what that took, and how large it is.

@@ -21,8 +21,12 @@ enum Chore {
     Ci,
     /// The rules of the repository: layering, sizes, names, docs
     Tidy,
-    /// Measures what the foundation costs and prints it as a table; asserts nothing
-    Bench,
+    /// Measures what the product costs and prints it as tables; asserts nothing
+    Bench {
+        /// Only this: build, foundation, heart, children, scripts, fronts, sources or turns; may be given more than once
+        #[arg(long, value_name = "NAME")]
+        only: Vec<String>,
+    },
     /// The long campaigns: random schedules and real kills, as many as you like
     Soak {
         /// How many random schedules of faults and crashes
@@ -51,7 +55,7 @@ impl Chore {
         match self {
             Chore::Ci => ci::run(&repository_root()),
             Chore::Tidy => tidy::run(&repository_root()),
-            Chore::Bench => campaign::bench(&repository_root()),
+            Chore::Bench { only } => campaign::bench(&repository_root(), only),
             Chore::Soak { schedules, from, kills } => {
                 campaign::soak(&repository_root(), *schedules, *from, *kills)
             }

@@ -1,24 +1,33 @@
 //! `cargo xtask sabotage`: breaks the rules of the design on purpose, to see that the tests notice.
 //!
-//! Each fault of `sabotage.toml` is planted in a scratch copy of the committed tree, alone, and the tests that its entry
-//! names are run. A fault is caught when one of them goes red. The same tests are run first without any fault: a test that
+//! Each fault of `sabotage.toml` is planted in a scratch copy of the committed tree, alone, and the test that its entry
+//! names is run. A fault is caught when that test goes red. The same tests are run first without any fault: a test that
 //! is red anyhow catches nothing. It is a campaign like `soak`: it builds anew for every fault, so CI does not run it.
+//!
+//! The faults are no code of the product and stand behind no switch of it, so that no build can have one by mistake. That they
+//! still fit the sources is checked by the tests of this crate, which CI runs.
 
 mod fault;
+mod moved;
+mod named_test;
 mod tree;
 mod verdict;
 
 use std::path::Path;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use fault::Fault;
 use tree::ScratchTree;
 use verdict::Verdict;
 
+use crate::machine::Stopwatch;
+
 /// Names the faults against the given rules, or all of them.
 pub(crate) fn list(root: &Path, only: &[String]) -> anyhow::Result<ExitCode> {
     for fault in selected(root, only)? {
-        println!("{:<4} {}\n     {}: {}", fault.rule, fault.says, fault.file, fault.tests);
+        let test = fault.test.as_ref().map_or_else(|| fault.filter(), ToString::to_string);
+        println!("{:<4} {}\n     {}: {test}", fault.rule, fault.says, fault.file);
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -26,26 +35,41 @@ pub(crate) fn list(root: &Path, only: &[String]) -> anyhow::Result<ExitCode> {
 /// Plants the faults against the given rules, or all of them. It fails where one of them was not caught.
 pub(crate) fn run(root: &Path, only: &[String]) -> anyhow::Result<ExitCode> {
     let faults = selected(root, only)?;
+    // All that do not fit are named before anything is built.
+    let wrong: Vec<String> =
+        faults.iter().filter_map(|fault| fault.check(root).err()).map(|error| format!("{error:#}")).collect();
+    anyhow::ensure!(wrong.is_empty(), "{}", wrong.join("\n"));
     let tree = ScratchTree::check_out(root)?;
     println!("{} faults, planted in {}", faults.len(), tree.folder().display());
     println!("without a fault");
     let without = tree.test("none", &faults.iter().collect::<Vec<_>>())?;
     anyhow::ensure!(without == Verdict::NotCaught, "the tests are not green without a fault: {without}");
 
-    let mut verdicts = Vec::new();
+    let mut trials = Vec::new();
     for (at, fault) in faults.iter().enumerate() {
         println!("[{}/{}] {} {}", at + 1, faults.len(), fault.rule, fault.says);
-        tree.plant(fault)?;
-        let verdict = tree.test(&format!("{:02}-{}", at + 1, fault.rule), &[fault]);
-        tree.restore()?;
-        let verdict = verdict?;
-        println!("        {verdict}");
-        verdicts.push(verdict);
+        let trial = try_one(&tree, fault, &format!("{:02}-{}", at + 1, fault.rule))?;
+        println!("        {} in {:.0?}", trial.verdict, trial.took);
+        trials.push(trial);
     }
-    print!("\n{}", table(&faults, &verdicts));
-    let missed = verdicts.iter().filter(|verdict| !verdict.is_caught()).count();
+    print!("\n{}", table(&faults, &trials));
+    let missed = trials.iter().filter(|trial| !trial.verdict.is_caught()).count();
     println!("\n{} of {} faults caught", faults.len() - missed, faults.len());
     Ok(if missed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// What came of one fault, and how long building and testing it took.
+struct Trial {
+    verdict: Verdict,
+    took: Duration,
+}
+
+fn try_one(tree: &ScratchTree, fault: &Fault, log: &str) -> anyhow::Result<Trial> {
+    let stopwatch = Stopwatch::start();
+    tree.plant(fault)?;
+    let verdict = tree.test(log, &[fault]);
+    tree.restore()?;
+    Ok(Trial { verdict: verdict?, took: stopwatch.elapsed() })
 }
 
 fn selected(root: &Path, only: &[String]) -> anyhow::Result<Vec<Fault>> {
@@ -57,10 +81,14 @@ fn selected(root: &Path, only: &[String]) -> anyhow::Result<Vec<Fault>> {
     Ok(faults)
 }
 
-fn table(faults: &[Fault], verdicts: &[Verdict]) -> String {
+fn table(faults: &[Fault], trials: &[Trial]) -> String {
     let width = faults.iter().map(|fault| fault.says.chars().count()).max().unwrap_or_default();
-    let rows = faults.iter().zip(verdicts);
-    rows.map(|(fault, verdict)| format!("{:<4} {:width$}  {verdict}\n", fault.rule, fault.says)).collect()
+    let rows = faults.iter().zip(trials);
+    rows.map(|(fault, Trial { verdict, took })| {
+        let (is_caught, took) = (if verdict.is_caught() { "caught" } else { "MISSED" }, took.as_secs());
+        format!("{:<4} {:width$}  {is_caught} {took:>4} s  {verdict}\n", fault.rule, fault.says)
+    })
+    .collect()
 }
 
 #[cfg(test)]
@@ -75,12 +103,15 @@ mod tests {
             file: String::new(),
             find: String::new(),
             replace: String::new(),
-            tests: String::new(),
+            test: None,
+            tests: None,
         };
         let faults = [fault("R1", "The digest is not checked."), fault("R10", "Agents decide.")];
-        let verdicts = [Verdict::Caught { test: "core::execution starts::one".into() }, Verdict::NotCaught];
-        let expected = "R1   The digest is not checked.  core::execution starts::one\n\
-                        R10  Agents decide.              NOT CAUGHT\n";
-        assert_eq!(table(&faults, &verdicts), expected);
+        let trial = |verdict, seconds| Trial { verdict, took: Duration::from_secs(seconds) };
+        let caught = Verdict::Caught { test: "core::execution starts::one".into() };
+        let trials = [trial(caught, 7), trial(Verdict::NotCaught, 112)];
+        let expected = "R1   The digest is not checked.  caught    7 s  core::execution starts::one\n\
+                        R10  Agents decide.              MISSED  112 s  NOT CAUGHT\n";
+        assert_eq!(table(&faults, &trials), expected);
     }
 }

@@ -6,9 +6,9 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use countersign_sdk::{AskKind, Outcome};
+use countersign_sdk::{AskKind, Outcome, PrincipalId};
 
-use super::call::{LastMark, Run, Step};
+use super::call::{LastMark, PermitState, Run, Step};
 use super::script::{self, Became, Progress};
 use super::{Asked, AskedState, Call, End, Execution, Phase};
 use crate::bounds;
@@ -67,6 +67,7 @@ impl Execution {
             doubts: BTreeSet::new(),
             asked: Vec::new(),
             progress: Progress::default(),
+            cancel_request: None,
             end: None,
             poisoned: false,
         })
@@ -108,12 +109,14 @@ impl Execution {
             EventBody::Decided { elicitation, decision } => self.decide(*elicitation, decision),
             EventBody::Rejudged { call, policy_version } => self.rejudge(*call, *policy_version),
             EventBody::CallStarted { call, by } => self.start_call(event.at, *call, by),
+            EventBody::CallReentered { call } => self.enter_again(*call),
             EventBody::StepRecorded { call, name, value } => {
                 let run = self.running(*call)?;
                 if run.steps.len() >= bounds::MAX_STEPS_PER_CALL {
                     return Err("the call has recorded as many steps as it may");
                 }
                 run.steps.push(Step { name: name.clone(), value: value.clone() });
+                run.entries = 1;
                 self.progress.weigh(value.as_str().len());
                 Ok(())
             }
@@ -133,10 +136,15 @@ impl Execution {
                 self.progress.saw(*seen)
             }
             EventBody::Finished { outcome, logs } => self.finish(event.at, outcome, logs),
+            EventBody::CancelRequested { by, reason } => {
+                self.only_scripts()?;
+                self.cancel_request.get_or_insert((by.clone(), reason.clone()));
+                Ok(())
+            }
             EventBody::Cancelled { reason, .. } => self.cancel(event.at, reason),
             EventBody::FoundInDoubt { call, .. } => self.doubt(*call),
-            EventBody::DoubtSettled { call, settlement, .. } => {
-                self.settle_doubt(event.at, *call, settlement)
+            EventBody::DoubtSettled { call, settlement, by } => {
+                self.settle_doubt(event.at, *call, settlement, by)
             }
         }
     }
@@ -208,6 +216,7 @@ impl Execution {
                 }
                 run.asks.push(elicitation.id);
                 run.last = LastMark::AtAsk;
+                run.entries = 0;
             }
             _ => return Err("the call is in no phase to ask"),
         }
@@ -288,16 +297,37 @@ impl Execution {
                 let authorises = self.find(*elicitation).is_some_and(|a| a.elicitation.authorises());
                 let run = self.running(no)?;
                 run.last = LastMark::LetPast;
+                run.entries = 1;
                 run.let_past_a_yes |= outcome == Outcome::Approved && authorises;
                 Ok(())
             }
-            (StartedBy::Retry, Phase::Retrying(run)) => self.enter(no, by, run.steps),
+            (StartedBy::Retry, Phase::Retrying { run, by: who, at: said_at }) => {
+                self.enter(no, by, run.steps)?;
+                self.running(no)?.retried = Some((who, said_at));
+                Ok(())
+            }
             _ => Err("the call is in no phase to start on this authority"),
         }
     }
 
     fn enter(&mut self, no: CallNo, by: &StartedBy, steps: Vec<Step>) -> Fits {
         self.call_mut(no)?.phase = Phase::Running(Run::begun(by.clone(), steps));
+        Ok(())
+    }
+
+    fn enter_again(&mut self, no: CallNo) -> Fits {
+        let may_be_doubtful = self.call_mut(no)?.would_be_in_doubt();
+        let run = self.running(no)?;
+        match run.permit {
+            PermitState::Spent => return Err("its handler is running"),
+            PermitState::Lost if may_be_doubtful => {
+                return Err("it may have had its effect; only a person can have it run again");
+            }
+            // Unspent: the start is recorded, and its handler was never entered.
+            PermitState::Lost | PermitState::Unspent => {}
+        }
+        run.permit = PermitState::Unspent;
+        run.entries += 1;
         Ok(())
     }
 
@@ -323,7 +353,7 @@ impl Execution {
         match (&self.call_mut(no)?.phase, outcome) {
             (Phase::Running(_), _)
             | (
-                Phase::Issued | Phase::Cleared { .. } | Phase::Refused { .. } | Phase::Retrying(_),
+                Phase::Issued | Phase::Cleared { .. } | Phase::Refused { .. } | Phase::Retrying { .. },
                 CallOutcome::Failed(_),
             ) => self.settled(at, no, outcome.clone()),
             _ => Err("the call is in no phase to settle so"),
@@ -370,13 +400,15 @@ impl Execution {
     fn doubt(&mut self, no: CallNo) -> Fits {
         self.none_open(no)?;
         let call = self.call_mut(no)?;
-        let Phase::Running(run) = &call.phase else { return Err("only a started call can be in doubt") };
+        let (Phase::Running(run) | Phase::Retrying { run, .. }) = &call.phase else {
+            return Err("only a started call can be in doubt");
+        };
         call.phase = Phase::InDoubt(run.clone());
         self.doubts.insert(no);
         Ok(())
     }
 
-    fn settle_doubt(&mut self, at: Timestamp, no: CallNo, settlement: &Settlement) -> Fits {
+    fn settle_doubt(&mut self, at: Timestamp, no: CallNo, settlement: &Settlement, by: &PrincipalId) -> Fits {
         let call = self.call_mut(no)?;
         let Phase::InDoubt(run) = &call.phase else { return Err("the call is not in doubt") };
         let run = run.clone();
@@ -387,7 +419,7 @@ impl Execution {
                 self.settled(at, no, CallOutcome::Failed(Failure::new("settled_as_failed", message)))
             }
             Settlement::Retry => {
-                self.call_mut(no)?.phase = Phase::Retrying(run);
+                self.call_mut(no)?.phase = Phase::Retrying { run, by: by.clone(), at };
                 Ok(())
             }
         }

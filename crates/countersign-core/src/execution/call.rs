@@ -1,11 +1,12 @@
 //! One call of an execution: what was issued, and how far it got.
 
-use countersign_sdk::{Effects, ToolPath};
+use countersign_sdk::{Effects, PrincipalId, ToolPath};
 
 use crate::canonical::{Canonical, Verbatim};
 use crate::digest::{Digest, Fingerprint};
 use crate::event::{CallIssued, CallOutcome, StartedBy};
 use crate::ids::{CallNo, ElicitationId};
+use crate::time::Timestamp;
 
 /// A call as its journal tells it.
 #[derive(Debug, Clone, PartialEq)]
@@ -59,7 +60,14 @@ pub enum Phase {
     /// Started, and nobody knows what became of it.
     InDoubt(Run),
     /// A person said: run it again.
-    Retrying(Run),
+    Retrying {
+        /// The run that is in doubt.
+        run: Run,
+        /// Who said it.
+        by: PrincipalId,
+        /// When they said it.
+        at: Timestamp,
+    },
     /// Done.
     Settled(CallOutcome),
 }
@@ -69,6 +77,8 @@ pub enum Phase {
 pub struct Run {
     /// On what authority it was first let run.
     pub by: StartedBy,
+    /// Who had it run again, and when they said so.
+    pub retried: Option<(PrincipalId, Timestamp)>,
     /// Its questions so far, in order.
     pub asks: Vec<ElicitationId>,
     /// The work it recorded.
@@ -76,6 +86,8 @@ pub struct Run {
     pub(super) last: LastMark,
     pub(super) let_past_a_yes: bool,
     pub(super) permit: PermitState,
+    /// How often it was entered since it last got further: asked, was answered, or recorded a step.
+    pub(super) entries: u32,
 }
 
 /// A recorded piece of work.
@@ -129,7 +141,7 @@ impl Call {
     /// The running handler, if there is one.
     pub fn run(&self) -> Option<&Run> {
         match &self.phase {
-            Phase::Running(run) | Phase::InDoubt(run) | Phase::Retrying(run) => Some(run),
+            Phase::Running(run) | Phase::InDoubt(run) | Phase::Retrying { run, .. } => Some(run),
             _ => None,
         }
     }
@@ -158,7 +170,32 @@ impl Call {
                 // Of the run before a retry nobody knows what it did.
                 run.by == StartedBy::Retry || dangerous && (!at_resumable_ask || !run.steps.is_empty())
             }
-            Phase::InDoubt(_) | Phase::Retrying(_) | Phase::Settled(_) => true,
+            Phase::InDoubt(_) | Phase::Retrying { .. } | Phase::Settled(_) => true,
+        }
+    }
+
+    /// How often it was entered, with the entering that is recorded and did not happen yet; nothing where there is none.
+    pub(super) fn entries_if_unentered(&self) -> Option<u32> {
+        match &self.phase {
+            Phase::Running(run) if run.permit == PermitState::Unspent => Some(run.entries),
+            _ => None,
+        }
+    }
+
+    /// Gives back the permit of an entering that is recorded. Whether it is.
+    pub(super) fn restore_permit(&mut self, is_recorded: impl FnOnce(&Run) -> bool) -> bool {
+        match &mut self.phase {
+            Phase::Running(run) if is_recorded(run) => {
+                run.permit = PermitState::Unspent;
+                true
+            }
+            _ => false,
+        }
+    }
+
+    pub(super) fn keep_permit(&mut self) {
+        if let Phase::Running(run) = &mut self.phase {
+            run.permit = PermitState::Spent;
         }
     }
 
@@ -173,11 +210,13 @@ impl Run {
     pub(super) fn begun(by: StartedBy, steps: Vec<Step>) -> Self {
         Self {
             by,
+            retried: None,
             asks: Vec::new(),
             steps,
             last: LastMark::LetPast,
             let_past_a_yes: false,
             permit: PermitState::Unspent,
+            entries: 1,
         }
     }
 }

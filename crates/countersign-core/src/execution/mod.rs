@@ -13,11 +13,11 @@ mod script;
 
 use std::collections::BTreeSet;
 
-use countersign_sdk::{Principal, SessionId};
+use countersign_sdk::{Principal, PrincipalId, SessionId};
 
 pub use apply::ApplyError;
 pub use call::{Call, Phase, Run, Step};
-pub use next::{Next, Recovery, Refusal, refused};
+pub use next::{Next, Refusal, Terms, refused};
 pub use permit::StartPermit;
 pub use script::{Became, Completed, Divergence, Progress, Recorded, call_digest, sleep_digest};
 
@@ -38,6 +38,7 @@ pub struct Execution {
     doubts: BTreeSet<CallNo>,
     asked: Vec<Asked>,
     progress: Progress,
+    cancel_request: Option<(PrincipalId, String)>,
     end: Option<End>,
     poisoned: bool,
 }
@@ -131,8 +132,37 @@ impl Execution {
         for event in events {
             execution.apply(event)?;
         }
-        execution.calls.iter_mut().for_each(Call::lose_permit);
+        execution.lose_handlers();
         Ok(execution)
+    }
+
+    /// No handler of it runs in this process: what was entered must be entered again, or is in doubt.
+    pub fn lose_handlers(&mut self) {
+        self.calls.iter_mut().for_each(Call::lose_permit);
+    }
+
+    /// Gives back the permits of the calls whose start or entering again this process recorded, and whose handlers it did not
+    /// enter: the journal, read again, cannot know that. An entering that `before` has and the journal does not was never recorded,
+    /// unless it only was to confirm a start that was found there.
+    pub fn restore_permits(&mut self, before: &Self, found: &BTreeSet<CallNo>) -> Vec<CallNo> {
+        let mut restored = Vec::new();
+        for (call, entries) in
+            before.unsettled().filter_map(|call| Some((call, call.entries_if_unentered()?)))
+        {
+            let after = self.calls.get_mut(call.no.0 as usize);
+            let is_recorded = |run: &Run| run.entries == entries || found.contains(&call.no);
+            if after.is_some_and(|after| after.restore_permit(is_recorded)) {
+                restored.push(call.no);
+            }
+        }
+        restored
+    }
+
+    /// A handler of it runs in this process, whatever a journal that was read again knows of that.
+    pub fn keep_handler(&mut self, no: CallNo) {
+        if let Some(call) = self.calls.get_mut(no.0 as usize) {
+            call.keep_permit();
+        }
     }
 
     /// The id.
@@ -203,6 +233,11 @@ impl Execution {
     /// The questions nobody answered yet, oldest first.
     pub fn open(&self) -> impl Iterator<Item = &Elicitation> {
         self.asked.iter().filter(|a| a.state == AskedState::Open).map(|a| &a.elicitation)
+    }
+
+    /// Who wants it stopped as soon as none of its calls may be having an effect, and why.
+    pub fn cancel_request(&self) -> Option<&(PrincipalId, String)> {
+        self.cancel_request.as_ref()
     }
 
     /// How it ended, if it did.

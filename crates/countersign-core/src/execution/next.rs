@@ -1,9 +1,10 @@
-//! `next`: what an execution wants done, and whether it may be.
+//! `next`: what an execution wants done, live and after a crash, and whether a call may start.
 
 use countersign_sdk::Outcome;
 
 use super::call::PermitState;
 use super::{AskedState, Call, Execution, Phase};
+use crate::bounds;
 use crate::digest::{Binding, Digest, Fingerprint};
 use crate::elicitation::{Decider, Decision};
 use crate::event::{CallOutcome, EventBody, Failure, Kind, StartedBy};
@@ -17,16 +18,16 @@ pub enum Next {
     Issue,
     /// Ask policy and grants about an issued call.
     Judge(CallNo),
-    /// Record the start of a call that was approved; see [`Execution::authorise`].
-    RecordStart(CallNo),
-    /// Record that a call was refused.
+    /// Record the start of a call that was approved, or settled as "run it again"; see [`Execution::check_start`].
+    Start(CallNo),
+    /// Record the failure of a call that does not run, or not again.
     Settle(CallNo, Failure),
-    /// Enter the handler.
-    Run(CallNo),
-    /// Enter the handler of a script's call again: it has none in this process, and that leaves no doubt.
-    Rerun(CallNo),
-    /// Record that nobody knows what became of a script's call.
-    FindInDoubt(CallNo),
+    /// Enter the handler: its start is recorded.
+    Enter(CallNo),
+    /// Record that the handler is entered again, then enter it: it has none in this process, and that leaves no doubt.
+    EnterAgain(CallNo),
+    /// Record that nobody knows what became of a call, after its open questions were withdrawn.
+    FindInDoubt(CallNo, Option<&'static str>),
     /// Let the script run on: nothing of its calls is to be done.
     RunScript,
     /// A handler runs; its outcome comes by itself.
@@ -41,13 +42,15 @@ pub enum Next {
     Done,
 }
 
-/// What became of a running call when its process died.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Recovery {
-    /// Record that nobody knows.
-    FoundInDoubt(CallNo),
-    /// Enter the handler again; its recorded answers and steps are given at once.
-    Rerun(CallNo),
+/// What a start is checked against: the moment, the tool and the policy as they are now.
+#[derive(Debug, Clone, Copy)]
+pub struct Terms {
+    /// The moment of the start.
+    pub now: Timestamp,
+    /// The tool at the call's path.
+    pub fingerprint: Fingerprint,
+    /// The policy in force.
+    pub policy_version: Digest,
 }
 
 /// Why an approved call may not start after all.
@@ -78,98 +81,125 @@ impl Refusal {
     }
 }
 
+/// What the caller reads of a handler that brought the process down again and again.
+const CRASHED_REPEATEDLY: &str = "the process died each time while the tool's handler ran";
+
 impl Execution {
     /// What is to be done next.
     pub fn next(&self) -> Next {
         if self.end.is_some() {
             return Next::Done;
         }
-        if self.facts.kind == Kind::Script {
-            return self.next_of_script();
-        }
-        let Some(call) = self.calls.first() else { return Next::Issue };
-        match &call.phase {
-            Phase::Issued => Next::Judge(call.no),
-            Phase::Asked { .. } => Next::AwaitPeople,
-            Phase::Cleared { .. } | Phase::Retrying(_) => Next::RecordStart(call.no),
-            Phase::Refused { elicitation } => Next::Settle(call.no, self.refusal(*elicitation)),
-            Phase::Running(_) if self.facts.kind == Kind::Gate => Next::Run(call.no),
-            Phase::Running(run) if run.permit == PermitState::Unspent => Next::Run(call.no),
-            Phase::Running(_) if self.call_waits(call) => Next::AwaitPeople,
-            Phase::Running(_) => Next::AwaitHandler(call.no),
-            Phase::InDoubt(_) => Next::AwaitSettlement(call.no),
-            Phase::Settled(outcome) => Next::Finish(outcome.clone()),
-        }
-    }
-
-    fn next_of_script(&self) -> Next {
         if let Some(no) = self.in_doubt() {
             return Next::AwaitSettlement(no);
         }
-        match self.todo().next() {
-            Some(next) => next,
-            None if self.waits_for_people() => Next::AwaitPeople,
-            None => Next::RunScript,
+        if let Some(next) = self.next_of_calls().next() {
+            return next;
+        }
+        match (self.facts.kind, self.calls.first()) {
+            _ if self.waits_for_people() => Next::AwaitPeople,
+            (Kind::Script, _) => Next::RunScript,
+            (Kind::Call | Kind::Gate, None) => Next::Issue,
+            (Kind::Call | Kind::Gate, Some(Call { phase: Phase::Settled(outcome), .. })) => {
+                Next::Finish(outcome.clone())
+            }
+            (Kind::Call | Kind::Gate, Some(call)) => Next::AwaitHandler(call.no),
         }
     }
 
-    /// What is to be done about a script's calls, in issue order. Nothing is, while one of them is in doubt.
-    pub fn todo(&self) -> impl Iterator<Item = Next> {
+    /// What is to be done about each call, in issue order. Nothing is, while one of them is in doubt.
+    pub fn next_of_calls(&self) -> impl Iterator<Item = Next> {
         let halted = self.in_doubt().is_some();
-        self.unsettled().filter(move |_| !halted).filter_map(|call| match &call.phase {
-            Phase::Issued => Some(Next::Judge(call.no)),
-            Phase::Cleared { .. } | Phase::Retrying(_) => Some(Next::RecordStart(call.no)),
-            Phase::Refused { elicitation } => Some(Next::Settle(call.no, self.refusal(*elicitation))),
-            Phase::Running(run) => match run.permit {
-                PermitState::Unspent => Some(Next::Run(call.no)),
-                PermitState::Lost if call.would_be_in_doubt() => Some(Next::FindInDoubt(call.no)),
-                PermitState::Lost if !self.call_waits(call) => Some(Next::Rerun(call.no)),
-                PermitState::Lost | PermitState::Spent => None,
-            },
-            Phase::Asked { .. } | Phase::InDoubt(_) | Phase::Settled(_) => None,
+        self.unsettled().filter(move |_| !halted).filter_map(|call| self.next_of(call))
+    }
+
+    /// The calls that are to be recorded as in doubt: their handlers are gone, and only a person can settle them.
+    pub fn lost_calls(&self) -> impl Iterator<Item = CallNo> {
+        self.next_of_calls().filter_map(|next| match next {
+            Next::FindInDoubt(no, _) => Some(no),
+            _ => None,
         })
     }
 
-    /// What to do with calls that were running when the process died. Open questions of a call in doubt are withdrawn
-    /// before the doubt is recorded: nobody can answer them any more.
-    pub fn recover(&self) -> Vec<Recovery> {
-        let running = self.calls.iter().filter(|c| matches!(c.phase, Phase::Running(_)));
-        running
-            .map(|c| if c.would_be_in_doubt() { Recovery::FoundInDoubt(c.no) } else { Recovery::Rerun(c.no) })
-            .collect()
+    fn next_of(&self, call: &Call) -> Option<Next> {
+        match &call.phase {
+            Phase::Issued => Some(Next::Judge(call.no)),
+            Phase::Cleared { .. } | Phase::Retrying { .. } => Some(Next::Start(call.no)),
+            Phase::Refused { elicitation } => Some(Next::Settle(call.no, self.refusal(*elicitation))),
+            Phase::Running(run) => match run.permit {
+                PermitState::Unspent => Some(Next::Enter(call.no)),
+                PermitState::Spent => None,
+                PermitState::Lost if call.would_be_in_doubt() => Some(Next::FindInDoubt(call.no, None)),
+                PermitState::Lost if self.call_waits(call) => None,
+                PermitState::Lost if run.entries < bounds::MAX_ENTRIES => Some(Next::EnterAgain(call.no)),
+                PermitState::Lost if call.may_have_acted() => {
+                    Some(Next::FindInDoubt(call.no, Some(CRASHED_REPEATEDLY)))
+                }
+                PermitState::Lost => {
+                    let message = format!("The call was given up: {CRASHED_REPEATEDLY}.");
+                    Some(Next::Settle(call.no, Failure::new("crashed_repeatedly", message)))
+                }
+            },
+            Phase::Asked { .. } | Phase::InDoubt(_) | Phase::Settled(_) => None,
+        }
     }
 
-    /// The start of an approved call, if the approval still fits what would run now: checked against the tool and
-    /// policy of this moment, not those of the question.
-    pub fn authorise(
-        &self,
-        no: CallNo,
-        now: Timestamp,
-        fingerprint: Fingerprint,
-        policy_version: Digest,
-    ) -> Result<EventBody, Refusal> {
+    /// The event that starts a call or has it entered again, if that is allowed on these terms. Every start passes here: the
+    /// first one on an approval, one that a person settled as "run it again", and the entering of a handler that was lost.
+    pub fn check_start(&self, no: CallNo, terms: Terms) -> Result<EventBody, Refusal> {
         let call = self.call(no).ok_or(Refusal::NotApproved)?;
-        if let Phase::Retrying(_) = call.phase {
-            if call.fingerprint != fingerprint {
-                return Err(Refusal::ToolChanged);
+        let same_tool = call.fingerprint == terms.fingerprint;
+        match &call.phase {
+            Phase::Cleared { elicitation } => self.check_approval(call, *elicitation, terms),
+            Phase::Running(_) | Phase::Retrying { .. } if !same_tool => Err(Refusal::ToolChanged),
+            Phase::Retrying { at, .. } => {
+                let until = at.after(bounds::RETRY_VALID_FOR);
+                if terms.now >= until {
+                    return Err(Refusal::Expired(until));
+                }
+                Ok(EventBody::CallStarted { call: no, by: StartedBy::Retry })
             }
-            return Ok(EventBody::CallStarted { call: no, by: StartedBy::Retry });
+            Phase::Running(run) if run.permit == PermitState::Lost && !call.would_be_in_doubt() => {
+                match self.expired_authority(call, terms.now) {
+                    Some(expired_at) => Err(Refusal::Expired(expired_at)),
+                    None => Ok(EventBody::CallReentered { call: no }),
+                }
+            }
+            _ => Err(Refusal::NotApproved),
         }
-        let Phase::Cleared { elicitation } = call.phase else { return Err(Refusal::NotApproved) };
+    }
+
+    fn check_approval(
+        &self,
+        call: &Call,
+        elicitation: ElicitationId,
+        terms: Terms,
+    ) -> Result<EventBody, Refusal> {
         let asked = self.find(elicitation).ok_or(Refusal::NotApproved)?;
         if !matches!(&asked.state, AskedState::Decided(d) if d.outcome == Outcome::Approved) {
             return Err(Refusal::NotApproved);
         }
-        if now >= asked.elicitation.expires_at {
+        if terms.now >= asked.elicitation.expires_at {
             return Err(Refusal::Expired(asked.elicitation.expires_at));
         }
-        if self.binding(call, fingerprint, call.asked_under).digest() != asked.elicitation.digest {
+        if self.binding(call, terms.fingerprint, call.asked_under).digest() != asked.elicitation.digest {
             return Err(Refusal::ToolChanged);
         }
-        if call.policy_version != policy_version {
+        if call.policy_version != terms.policy_version {
             return Err(Refusal::PolicyChanged);
         }
-        Ok(EventBody::CallStarted { call: no, by: StartedBy::Decision { elicitation } })
+        Ok(EventBody::CallStarted { call: call.no, by: StartedBy::Decision { elicitation } })
+    }
+
+    /// When the word on which a destructive call was started expired, if it has: an approval, or "run it again".
+    fn expired_authority(&self, call: &Call, now: Timestamp) -> Option<Timestamp> {
+        let run = call.run().filter(|_| call.effects.destructive)?;
+        let expires_at = match (&run.by, &run.retried) {
+            (StartedBy::Decision { elicitation }, _) => self.find(*elicitation)?.elicitation.expires_at,
+            (_, Some((_, at))) => at.after(bounds::RETRY_VALID_FOR),
+            _ => return None,
+        };
+        (now >= expires_at).then_some(expires_at)
     }
 
     /// What an approval of this call would be bound to, given the tool and policy of this moment.

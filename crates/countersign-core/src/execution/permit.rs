@@ -36,27 +36,15 @@ impl StartPermit {
 }
 
 impl Execution {
-    /// The permit of a call whose start was just recorded; each recorded start yields one.
+    /// The permit of a call whose start, or whose entering again, was just recorded; each record yields one.
     pub fn take_permit(&mut self, no: CallNo) -> Option<StartPermit> {
-        self.spend(no, PermitState::Unspent)
-    }
-
-    /// The permit to enter a handler again after a crash: only where that leaves no doubt.
-    pub fn take_permit_again(&mut self, no: CallNo) -> Option<StartPermit> {
-        if self.call(no)?.would_be_in_doubt() {
-            return None;
-        }
-        self.spend(no, PermitState::Lost)
-    }
-
-    fn spend(&mut self, no: CallNo, held: PermitState) -> Option<StartPermit> {
         if self.poisoned {
             return None;
         }
         let permit = self.authority(no);
         let call = self.calls.get_mut(no.0 as usize)?;
         let Phase::Running(run) = &mut call.phase else { return None };
-        if run.permit != held {
+        if run.permit != PermitState::Unspent {
             return None;
         }
         run.permit = PermitState::Spent;

@@ -2,7 +2,7 @@
 
 use countersign_core::elicitation::Origin;
 use countersign_core::event::{Event, EventBody, Settlement, StartedBy};
-use countersign_core::execution::{Next, Phase, Recovery, Status};
+use countersign_core::execution::{Next, Phase, Status};
 use countersign_sdk::Outcome;
 
 use crate::case::{Case, asked, handler_asked};
@@ -18,23 +18,19 @@ fn past_one_of_two() -> Case {
     two.decide_on(2, Outcome::Approved).start(by_answer(2))
 }
 
-/// R4: `recover` says what to record; the questions that nobody can answer any more are withdrawn first, also after
+/// R4: `next` says what to record; the questions that nobody can answer any more are withdrawn first, also after
 /// their expiry.
 #[test]
 fn the_open_questions_of_a_doubtful_call_are_withdrawn_before_the_doubt_is_recorded() {
     for at in [20, 9_999] {
         let case = past_one_of_two().at(at);
         let mut found = case.replayed();
-        assert_eq!(found.recover(), [Recovery::FoundInDoubt(CALL)]);
+        assert_eq!(found.next(), Next::FindInDoubt(CALL, None));
         let doubt = || EventBody::FoundInDoubt { call: CALL, reason: None };
         case.refuse(doubt(), "a question of the call is open");
         let withdrawn = decided(eli(3), withdrawal(ms(at)));
         found.apply(&Event { at: ms(at), body: withdrawn }).unwrap();
-        assert_eq!(
-            found.recover(),
-            [Recovery::FoundInDoubt(CALL)],
-            "withdrawing is no mark of the handler's"
-        );
+        assert_eq!(found.next(), Next::FindInDoubt(CALL, None), "withdrawing is no mark of the handler's");
         found.apply(&Event { at: ms(at), body: doubt() }).unwrap();
         assert_eq!((found.status(), found.next()), (Status::InDoubt, Next::AwaitSettlement(CALL)));
     }

@@ -5,6 +5,7 @@
 use std::collections::BTreeSet;
 
 use countersign_core::canonical::Canonical;
+use countersign_core::digest::Digest;
 use countersign_core::elicitation::{Decider, Decision, Elicitation, Origin};
 use countersign_core::event::{
     CallIssued, CallOutcome, Event, EventBody, Failure, Kind, LogLine, Settlement, Started, StartedBy,
@@ -34,6 +35,10 @@ fn samples() -> Vec<Event> {
     bodies.extend(scripts());
     bodies.push(EventBody::Rejudged { call: CALL, policy_version: policy_version() });
     bodies.extend(sources());
+    bodies.push(EventBody::CallReentered { call: CALL });
+    bodies.push(EventBody::CancelRequested { by: principal("ann"), reason: "no longer wanted".into() });
+    let requested = Some(Digest::of(b"what was asked for"));
+    bodies.push(EventBody::Started(Started { requested, ..started(Kind::Call) }));
     bodies.into_iter().zip(1_700_000_000_000..).map(|(body, at)| Event { at: ms(at), body }).collect()
 }
 
@@ -159,6 +164,8 @@ fn variants(body: &EventBody) -> Vec<&'static str> {
         }],
         EventBody::CallIssued(_)
         | EventBody::Rejudged { .. }
+        | EventBody::CallReentered { .. }
+        | EventBody::CancelRequested { .. }
         | EventBody::StepRecorded { .. }
         | EventBody::CallRefused { .. }
         | EventBody::SleepStarted { .. }
@@ -203,7 +210,7 @@ fn variants_of_decision(decision: &Decision) -> Vec<&'static str> {
 }
 
 /// How many names [`variants`] can give.
-const VARIANTS: usize = 16 + 3 + 2 + 2 + 2 + 4 + 4 + 4 + 2 + 2 + 3;
+const VARIANTS: usize = 18 + 3 + 2 + 2 + 2 + 4 + 4 + 4 + 2 + 2 + 3;
 
 fn read(line: &str) -> Result<Event, serde_json::Error> {
     serde_json::from_str(line)

@@ -24,9 +24,9 @@ fn an_approved_call_runs_once_and_ends_with_its_value() {
         .expect_next(&Next::AwaitPeople)
         .decide(Outcome::Approved)
         .expect_status(Status::Running)
-        .expect_next(&Next::RecordStart(CALL))
+        .expect_next(&Next::Start(CALL))
         .start(by_answer(1))
-        .expect_next(&Next::Run(CALL))
+        .expect_next(&Next::Enter(CALL))
         .settle_ok()
         .finish()
         .expect_status(Status::Succeeded)
@@ -120,7 +120,7 @@ fn a_doubt_settled_as_retry_runs_once_more_with_its_steps() {
         .doubt()
         .settle_doubt(Settlement::Retry)
         .expect_status(Status::Running)
-        .expect_next(&Next::RecordStart(CALL))
+        .expect_next(&Next::Start(CALL))
         .start(StartedBy::Retry);
     assert_eq!(case.call().run().unwrap().steps.len(), 1, "recorded work is not repeated");
     insta::assert_snapshot!("doubt_settled_as_retry", case.settle_ok().finish().journal());

@@ -24,6 +24,8 @@ pub(crate) struct Ledger {
     questions: HashMap<ElicitationId, Question>,
     /// How often the handler was entered, and how often a person said that it may be once more.
     entries: usize,
+    /// How often it was entered again without a start of its own.
+    reentries: usize,
     retries: usize,
     traces: Traces,
     in_doubt: bool,
@@ -50,7 +52,7 @@ struct Traces {
 impl Ledger {
     /// How many permits there can have been: one for each entry.
     pub(crate) fn entries(&self) -> usize {
-        self.entries
+        self.entries + self.reentries
     }
 
     /// Takes note of an accepted event, or says why it should not have been.
@@ -70,8 +72,10 @@ impl Ledger {
             EventBody::Decided { elicitation, decision } => return self.decided(*elicitation, decision),
             EventBody::Rejudged { policy_version, .. } => return self.rejudged(*policy_version),
             EventBody::CallStarted { by, .. } => return self.started(event, by),
+            EventBody::CallReentered { .. } => return self.entered_again(),
             EventBody::StepRecorded { .. } => self.traces.steps += 1,
-            EventBody::CallRefused { .. }
+            EventBody::CancelRequested { .. }
+            | EventBody::CallRefused { .. }
             | EventBody::SleepStarted { .. }
             | EventBody::SleepEnded { .. }
             | EventBody::ScriptWaits { .. } => return Err("a script's event without a script".into()),
@@ -199,6 +203,14 @@ impl Ledger {
         }
     }
 
+    fn entered_again(&mut self) -> Verdict {
+        if self.entries == 0 || self.in_doubt || self.outcome.is_some() {
+            return Err("entered again without having run".into());
+        }
+        self.reentries += 1;
+        Ok(())
+    }
+
     fn settled(&mut self, outcome: &CallOutcome) -> Verdict {
         let nobody_entered = self.entries == 0 && matches!(outcome, CallOutcome::Succeeded(_));
         if nobody_entered || self.in_doubt || self.outcome.replace(outcome.clone()).is_some() {
@@ -262,7 +274,7 @@ impl Ledger {
         }
         let phase = execution.calls().first().map(|call| call.phase());
         let ran = match phase {
-            Some(Phase::Running(_) | Phase::InDoubt(_) | Phase::Retrying(_)) => true,
+            Some(Phase::Running(_) | Phase::InDoubt(_) | Phase::Retrying { .. }) => true,
             Some(Phase::Settled(outcome)) if self.outcome.as_ref() != Some(outcome) => false,
             Some(Phase::Settled(CallOutcome::Succeeded(_))) => true,
             _ => return Ok(()),

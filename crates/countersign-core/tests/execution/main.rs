@@ -5,6 +5,7 @@
 mod answers;
 mod case;
 mod clock;
+mod commits;
 mod doubt;
 mod ends;
 mod golden;

@@ -52,6 +52,7 @@ pub(crate) fn fitting(execution: &Execution, at: Timestamp) -> Vec<Offer> {
         offer("CallStarted by the gate's decision", at, start(answer_to(asked_by_gate(execution), 1))),
         offer("CallStarted by a handler's decision", at, start(answer_to(asked_by_handler(execution), 2))),
         offer("CallStarted as a retry", at, start(StartedBy::Retry)),
+        offer("CallReentered", at, EventBody::CallReentered { call: CALL }),
         offer(
             "StepRecorded",
             at,

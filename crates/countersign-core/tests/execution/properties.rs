@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use countersign_core::commit::{Commit, StoredCommit};
 use countersign_core::event::{CallOutcome, Event, EventBody, Kind, Settlement};
-use countersign_core::execution::{ApplyError, Execution, Next, Phase, Recovery, Status};
+use countersign_core::execution::{ApplyError, Execution, Next, Phase, Status, Terms};
 use countersign_core::time::Timestamp;
 use countersign_sdk::Effects;
 use proptest::prelude::{Just, ProptestConfig, Strategy, TestCaseError, any, prop, prop_oneof};
@@ -65,9 +66,6 @@ struct History {
     /// The wall clock, which may jump back; events come no earlier than the last all the same.
     now: Timestamp,
     permits: usize,
-    /// Whether the process died since the handler was last entered.
-    crashed: bool,
-    crashes: usize,
 }
 
 impl History {
@@ -79,7 +77,7 @@ impl History {
         for event in &journal {
             ledger.note(event).unwrap();
         }
-        Self { live, journal, ledger, now: ms(1_000), permits: 0, crashed: false, crashes: 0 }
+        Self { live, journal, ledger, now: ms(1_000), permits: 0 }
     }
 
     /// The time an honest kernel gives the next event.
@@ -115,7 +113,6 @@ impl History {
         if let Mood::Crash = turn.mood {
             self.live = Execution::replay(&self.journal).unwrap();
             prop_assert!(self.live.take_permit(CALL).is_none(), "a start is not entered twice");
-            (self.crashed, self.crashes) = (true, self.crashes + 1);
         }
         if let Some(offer) = self.choose(turn) {
             self.try_event(&offer, turn.mood)?;
@@ -155,19 +152,13 @@ impl History {
 
     /// The kernel enters the handler, if it may, and tries to once more.
     fn enter(&mut self) -> Result<(), TestCaseError> {
-        let call = self.live.call(CALL).unwrap();
-        let (doubtful, running) = (call.would_be_in_doubt(), matches!(call.phase(), Phase::Running(_)));
+        let running = matches!(self.live.call(CALL).unwrap().phase(), Phase::Running(_));
         if self.live.take_permit(CALL).is_some() {
-            (self.permits, self.crashed) = (self.permits + 1, false);
+            self.permits += 1;
             prop_assert!(running, "a permit outside Running");
         }
-        if self.live.take_permit_again(CALL).is_some() {
-            prop_assert!(running && !doubtful && self.crashed, "entered again without need");
-            (self.permits, self.crashed) = (self.permits + 1, false);
-        }
-        prop_assert!(self.live.take_permit(CALL).is_none(), "one start, one permit");
-        prop_assert!(self.live.take_permit_again(CALL).is_none(), "one crash, one permit");
-        prop_assert!(self.permits <= self.ledger.entries() + self.crashes, "{} permits", self.permits);
+        prop_assert!(self.live.take_permit(CALL).is_none(), "one record, one permit");
+        prop_assert!(self.permits <= self.ledger.entries(), "{} permits", self.permits);
         Ok(())
     }
 
@@ -176,20 +167,20 @@ impl History {
         let mut replayed = Execution::replay(&self.journal).unwrap();
         prop_assert_eq!(without_permits(&replayed), without_permits(&self.live));
         self.advice_fits(&replayed)?;
+        prop_assert!(replayed.take_permit(CALL).is_none(), "a replayed start is not entered");
         let call = replayed.call(CALL).unwrap();
         let (doubtful, running) = (call.would_be_in_doubt(), matches!(call.phase(), Phase::Running(_)));
-        prop_assert!(replayed.take_permit(CALL).is_none(), "a replayed start is not entered");
-        let again = replayed.take_permit_again(CALL).is_some();
-        prop_assert_eq!(
-            again,
-            running && !doubtful,
-            "entered again where that leaves no doubt, and only there"
-        );
-        prop_assert!(replayed.take_permit_again(CALL).is_none(), "one crash, one permit");
+        let call_is_open = replayed.end().is_none();
+        let again = Event { at: self.stamp(), body: EventBody::CallReentered { call: CALL } };
+        let fits = replayed.apply(&again).is_ok();
+        let may_run = running && !doubtful && call_is_open;
+        prop_assert_eq!(fits, may_run, "entered again where that leaves no doubt, and only there");
+        prop_assert_eq!(replayed.take_permit(CALL).is_some(), fits, "one record, one permit");
+        prop_assert!(replayed.take_permit(CALL).is_none(), "one record, one permit");
         Ok(())
     }
 
-    /// What `next`, `status` and `recover` say agrees with one another and with what `apply` takes.
+    /// What `next` and `status` say agrees with one another and with what `apply` takes.
     fn advice_fits(&self, execution: &Execution) -> Result<(), TestCaseError> {
         let next = execution.next();
         let fits = |body: &EventBody| {
@@ -197,8 +188,10 @@ impl History {
             execution.clone().apply(&event).is_ok()
         };
         let advised = match &next {
-            Next::RecordStart(call) => {
-                execution.authorise(*call, self.stamp(), fingerprint(), policy_version()).ok()
+            Next::Start(call) | Next::EnterAgain(call) => {
+                let terms =
+                    Terms { now: self.stamp(), fingerprint: fingerprint(), policy_version: policy_version() };
+                execution.check_start(*call, terms).ok()
             }
             Next::Settle(call, failure) => {
                 let outcome = CallOutcome::Failed(failure.clone());
@@ -220,11 +213,10 @@ impl History {
         self.recovery_fits(execution)
     }
 
-    /// What `recover` says can be recorded, once the questions nobody can answer any more are withdrawn.
+    /// What `next` says of lost calls can be recorded, once the questions nobody can answer any more are withdrawn.
     fn recovery_fits(&self, execution: &Execution) -> Result<(), TestCaseError> {
         let at = self.stamp();
-        for recovery in execution.recover() {
-            let Recovery::FoundInDoubt(call) = recovery else { continue };
+        for call in execution.lost_calls() {
             let mut after = execution.clone();
             let withdrawals = execution.open().map(|e| decided(e.id, withdrawal(at)));
             for body in withdrawals.chain([EventBody::FoundInDoubt { call, reason: None }]) {
@@ -283,6 +275,26 @@ proptest! {
         let replayed = Execution::replay(&read).unwrap();
         prop_assert_eq!(without_permits(&replayed), without_permits(&history.live));
     }
+
+    #[test]
+    fn every_journal_survives_its_commits(
+        effects in effects(),
+        turns in prop::collection::vec(turn(), 1..25),
+        cuts in prop::collection::btree_set(1_usize..60, 0..12),
+    ) {
+        let mut history = History::begin(Kind::Call, effects);
+        for turn in &turns {
+            history.take(turn)?;
+        }
+        let (journal, mut read, mut from) = (&history.journal, Vec::new(), 0);
+        for to in cuts.into_iter().filter(|cut| *cut < journal.len()).chain([journal.len()]) {
+            let execution = Execution::replay(&journal[..to]).unwrap();
+            let stored = StoredCommit::of(&journal[from..to], Some(&execution)).unwrap();
+            Commit::parse(stored.text()).unwrap().append_to(&mut read).unwrap();
+            from = to;
+        }
+        prop_assert_eq!(&read, journal);
+    }
 }
 
 /// A generator that stopped reaching the deep phases would make the properties above say nothing.
@@ -313,7 +325,7 @@ fn name(execution: &Execution) -> &'static str {
         (_, Phase::Refused { .. }) => "refused",
         (_, Phase::Running(_)) => "running",
         (_, Phase::InDoubt(_)) => "in doubt",
-        (_, Phase::Retrying(_)) => "retrying",
+        (_, Phase::Retrying { .. }) => "retrying",
         (_, Phase::Settled(_)) => "settled",
     }
 }

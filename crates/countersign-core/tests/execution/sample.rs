@@ -109,6 +109,7 @@ pub(crate) fn started(kind: Kind) -> Started {
         requester: Principal::agent("agent").unwrap(),
         token: None,
         idempotency_key: None,
+        requested: None,
         script: (kind == Kind::Script).then(|| Box::new(script())),
     }
 }

@@ -46,9 +46,9 @@ fn a_script_reads_pauses_goes_on_and_ends_with_its_value() {
         .expect_status(Status::Waiting)
         .expect_next(&Next::AwaitPeople)
         .decide(Outcome::Approved)
-        .expect_next(&Next::RecordStart(ONE))
+        .expect_next(&Next::Start(ONE))
         .start_call(1, by_answer(1))
-        .expect_next(&Next::Run(ONE))
+        .expect_next(&Next::Enter(ONE))
         .settle_call(1, succeeded())
         .expect_status(Status::Running)
         .expect_next(&Next::RunScript)
@@ -169,24 +169,24 @@ fn a_call_in_doubt_stops_the_whole_script_until_a_person_settles_it() {
     let case =
         case.apply(EventBody::FoundInDoubt { call: CallNo(0), reason: None }).decide_on(2, Outcome::Approved);
     let case = case.expect_status(Status::InDoubt).expect_next(&Next::AwaitSettlement(CallNo(0)));
-    assert_eq!(case.execution().todo().count(), 0, "nothing is done about the others either");
+    assert_eq!(case.execution().next_of_calls().count(), 0, "nothing is done about the others either");
     let settle = |settlement| EventBody::DoubtSettled { call: CallNo(0), settlement, by: principal("ann") };
     let case = case.refuse(EventBody::finished(succeeded()), "a call of it is not settled");
-    let again = case.clone().apply(settle(Settlement::Retry)).expect_next(&Next::RecordStart(CallNo(0)));
+    let again = case.clone().apply(settle(Settlement::Retry)).expect_next(&Next::Start(CallNo(0)));
     assert!(answered(&again).is_empty());
     let case = case.apply(settle(Settlement::Failed { message: "it never arrived".into() }));
     assert_eq!(answered(&case), [0], "the script is given what the person said");
-    case.expect_next(&Next::RecordStart(ONE));
+    case.expect_next(&Next::Start(ONE));
 }
 
 #[test]
 fn after_a_crash_what_ran_is_found_in_doubt_or_entered_again_each_by_itself() {
     let case = Case::script().request(DELETES).request(READS).ask_about(0).decide(Outcome::Approved);
     let case = case.start_call(0, by_answer(1)).start_call(1, by_rule());
-    let live: Vec<Next> = case.execution().todo().collect();
-    assert_eq!(live, [Next::Run(CallNo(0)), Next::Run(ONE)]);
-    let found: Vec<Next> = case.replayed().todo().collect();
-    assert_eq!(found, [Next::FindInDoubt(CallNo(0)), Next::Rerun(ONE)]);
+    let live: Vec<Next> = case.execution().next_of_calls().collect();
+    assert_eq!(live, [Next::Enter(CallNo(0)), Next::Enter(ONE)]);
+    let found: Vec<Next> = case.replayed().next_of_calls().collect();
+    assert_eq!(found, [Next::FindInDoubt(CallNo(0), None), Next::EnterAgain(ONE)]);
 }
 
 #[test]
@@ -258,5 +258,5 @@ fn an_answer_to_one_of_several_questions_leaves_the_others_open() {
     let late = decision(Outcome::Approved, case.next_at());
     let case = case.decide_with(2, late);
     assert_eq!(case.execution().open().map(|e| e.id).collect::<Vec<_>>(), [eli(1)]);
-    case.expect_next(&Next::RecordStart(ONE));
+    case.expect_next(&Next::Start(ONE));
 }

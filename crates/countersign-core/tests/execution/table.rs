@@ -4,8 +4,8 @@
 
 use std::fmt::Write as _;
 
-use countersign_core::event::{Settlement, StartedBy};
-use countersign_core::execution::{ApplyError, Execution, Recovery};
+use countersign_core::event::{Event, EventBody, Settlement, StartedBy};
+use countersign_core::execution::{ApplyError, Execution, Next};
 use countersign_sdk::{Effects, Outcome};
 
 use crate::case::Case;
@@ -103,8 +103,9 @@ fn each_phase_says_where_it_stands_and_what_is_next() {
         if execution.next() != live {
             writeln!(table, "    next, once its permit is taken: {:?}", execution.next()).unwrap();
         }
-        if !execution.recover().is_empty() {
-            writeln!(table, "    after a crash: {:?}", execution.recover()).unwrap();
+        let replayed = case.replayed();
+        if replayed.next() != case.execution().next() {
+            writeln!(table, "    after a crash: {:?}", replayed.next()).unwrap();
         }
     }
     insta::assert_snapshot!("what_each_phase_says", table);
@@ -143,12 +144,14 @@ fn what_a_crash_leaves_follows_from_the_effects_and_the_last_mark() {
     for (kind, effects) in kinds {
         for (point, case) in crashes(effects) {
             let doubt = if case.call().would_be_in_doubt() { "yes" } else { "no" };
-            let recovery = match case.execution().recover()[..] {
-                [Recovery::FoundInDoubt(CALL)] => "doubt",
-                [Recovery::Rerun(CALL)] => "rerun",
-                ref other => panic!("{other:?}"),
+            let recovery = match case.replayed().next() {
+                Next::FindInDoubt(CALL, None) => "doubt",
+                Next::EnterAgain(CALL) => "rerun",
+                Next::AwaitPeople => "waits",
+                other => panic!("{other:?}"),
             };
-            let re_entry = if case.replayed().take_permit_again(CALL).is_some() { "yes" } else { "no" };
+            let again = Event { at: case.next_at(), body: EventBody::CallReentered { call: CALL } };
+            let re_entry = if case.replayed().apply(&again).is_ok() { "yes" } else { "no" };
             let cancel = if may_cancel(case.execution()) { "yes" } else { "no" };
             writeln!(table, "{kind:14}{point:36}{doubt:10}{recovery:10}{re_entry:9}{cancel}").unwrap();
         }

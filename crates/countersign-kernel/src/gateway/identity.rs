@@ -7,7 +7,7 @@ use countersign_core::ids::{LoginId, TokenId, UserId};
 use countersign_sdk::Role;
 use tokio::sync::watch;
 
-use super::{Gateway, to_its_end};
+use super::{Gateway, run_detached};
 use crate::accept::Caller;
 use crate::error::GatewayError;
 use crate::ports::{LoginRow, TokenRow, UserRow};
@@ -18,13 +18,13 @@ impl Gateway {
     /// Makes a token.
     pub async fn create_token(&self, new: NewToken, by: Option<&Caller>) -> Result<Minted, TokenError> {
         let (kernel, by) = (Arc::clone(&self.kernel), by.cloned());
-        to_its_end(async move { kernel.create_token(new, by.as_ref()).await }).await
+        run_detached(async move { kernel.create_token(new, by.as_ref()).await }).await
     }
 
     /// Revokes a token.
     pub async fn revoke_token(&self, id: TokenId, by: Option<&Caller>) -> Result<(), GatewayError> {
         let (kernel, by) = (Arc::clone(&self.kernel), by.cloned());
-        to_its_end(async move { kernel.revoke_token(id, by.as_ref()).await }).await
+        run_detached(async move { kernel.revoke_token(id, by.as_ref()).await }).await
     }
 
     /// All tokens.
@@ -55,7 +55,7 @@ impl Gateway {
     /// The operator: the first user there is, made under this name if there is none.
     pub async fn ensure_operator(&self, name: &str) -> Result<UserRow, UserError> {
         let (kernel, name) = (Arc::clone(&self.kernel), name.to_owned());
-        to_its_end(async move { kernel.ensure_operator(&name).await }).await
+        run_detached(async move { kernel.ensure_operator(&name).await }).await
     }
 
     /// Adds a user.
@@ -66,7 +66,7 @@ impl Gateway {
         by: Option<&Caller>,
     ) -> Result<UserRow, UserError> {
         let (kernel, name, by) = (Arc::clone(&self.kernel), name.to_owned(), by.cloned());
-        to_its_end(async move { kernel.create_user(&name, roles, by.as_ref()).await }).await
+        run_detached(async move { kernel.create_user(&name, roles, by.as_ref()).await }).await
     }
 
     /// Changes a user's roles, or disables or enables them.
@@ -77,7 +77,7 @@ impl Gateway {
         by: Option<&Caller>,
     ) -> Result<UserRow, UserError> {
         let (kernel, by) = (Arc::clone(&self.kernel), by.cloned());
-        to_its_end(async move { kernel.change_user(id, change, by.as_ref()).await }).await
+        run_detached(async move { kernel.change_user(id, change, by.as_ref()).await }).await
     }
 
     /// Begins a login to the console; nothing where the user may not decide, or the token is not good.
@@ -88,13 +88,13 @@ impl Gateway {
         life: Duration,
     ) -> Result<Option<LoginRow>, GatewayError> {
         let kernel = Arc::clone(&self.kernel);
-        to_its_end(async move { kernel.begin_login(user, token, life).await }).await
+        run_detached(async move { kernel.begin_login(user, token, life).await }).await
     }
 
     /// Ends a login, at once and for good.
     pub async fn end_login(&self, id: LoginId, by: &Caller) -> Result<(), GatewayError> {
         let (kernel, by) = (Arc::clone(&self.kernel), by.clone());
-        to_its_end(async move { kernel.end_login(id, &by).await }).await
+        run_detached(async move { kernel.end_login(id, &by).await }).await
     }
 
     /// Who is logged in; nobody where the login has ended or its user is disabled.

@@ -3,6 +3,7 @@
 //! A [`Vm`] is a script's whole world. It is driven in turns: it is given completions, one at a time and in order, the
 //! job queue run dry after each, and answers what it asks for next. It decides nothing: every request of it goes the
 //! way of a call. It may be dropped at any moment; the same program, given the same completions, asks for the same.
+//! These types are serialised as they are where a VM lives in another process.
 
 use std::sync::Arc;
 
@@ -10,6 +11,7 @@ use async_trait::async_trait;
 use countersign_core::canonical::{Canonical, Verbatim};
 use countersign_core::event::{CallOutcome, Failure, LogLine};
 use countersign_core::time::Timestamp;
+use serde::{Deserialize, Serialize};
 
 /// Runs scripts.
 #[async_trait]
@@ -48,7 +50,8 @@ pub trait Vm: Send {
 }
 
 /// A source without its types: what is journaled, so that a newer stripper cannot change a replay.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Stripped {
     /// The JavaScript.
     pub code: String,
@@ -57,7 +60,8 @@ pub struct Stripped {
 }
 
 /// What a VM runs. All that it could take from the world stands here.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Program {
     /// What to run, and where its positions lie in the source.
     pub stripped: Stripped,
@@ -68,7 +72,8 @@ pub struct Program {
 }
 
 /// Something the script waited for.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Completion {
     /// The request it answers.
     pub request: u32,
@@ -90,18 +95,21 @@ pub struct Turn {
 }
 
 /// Something a script asks for. They are numbered from 0, in the order they were made.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Request {
     /// Its number.
     pub no: u32,
     /// The line of the source that made it, from 1, where that is known: a courtesy to people, which a script can lie about.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub line: Option<u32>,
     /// What it is.
     pub wanted: Wanted,
 }
 
 /// What a script can ask for.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub enum Wanted {
     /// A call.
     Call {
@@ -118,7 +126,8 @@ pub enum Wanted {
 }
 
 /// How a script ended by itself.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub enum ScriptEnd {
     /// With a value.
     Returned(Verbatim),
@@ -127,7 +136,8 @@ pub enum ScriptEnd {
 }
 
 /// How a script was ended, or why it could not begin.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub enum ScriptFault {
     /// The source does not parse.
     #[error("{message} (line {line}, column {column})")]

@@ -323,6 +323,9 @@ pub struct SourceTool {
     pub path: String,
     /// What it is at the source.
     pub origin: String,
+    /// The base URL of its calls, where a document says it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub server: Option<String>,
     /// What it does to the world, after the operator's settings.
     pub effect: EffectClass,
     /// What it does to the world without them.
@@ -334,6 +337,9 @@ pub struct SourceTool {
     /// What changed since it was accepted.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub changes: Vec<FieldChange>,
+    /// Title and schemas of a new tool: agents read them too, so a person must be able to read them first.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub definition: Option<Value>,
 }
 
 /// Whether a tool of a source can be called.

@@ -4,6 +4,7 @@
 
 use async_trait::async_trait;
 use countersign_core::audit::{AuditEntry, AuditRecord};
+use countersign_core::commit::StoredCommit;
 use countersign_core::digest::Digest;
 use countersign_core::elicitation::{Decision, Elicitation};
 use countersign_core::event::{Event, Kind};
@@ -40,7 +41,7 @@ pub trait Store: Send + Sync + 'static {
     /// One execution's row.
     async fn execution(&self, id: ExecutionId) -> Result<Option<ExecutionRow>, StoreError>;
 
-    /// Executions, newest first.
+    /// Executions, newest first, in the order in which the store got to know them.
     async fn executions(
         &self,
         filter: ExecutionFilter,
@@ -53,7 +54,7 @@ pub trait Store: Send + Sync + 'static {
     /// One elicitation, open or decided.
     async fn elicitation(&self, id: ElicitationId) -> Result<Option<ElicitationRow>, StoreError>;
 
-    /// Elicitations, oldest first, in a page no more than [`ByteBudget`] allows.
+    /// Elicitations, oldest first, in the order in which the store got to know them; in a page no more than [`ByteBudget`] allows.
     async fn elicitations(
         &self,
         filter: ElicitationFilter,
@@ -137,7 +138,7 @@ pub struct Write {
     pub sources: Vec<SourceWrite>,
     /// Everything open has been judged by these rules and tools.
     pub rulebook: Option<Digest>,
-    /// What the audit says of it. Records are numbered and chained in this order.
+    /// The transitions that it is. They become one audit record, in this order; where there are none, there is no record.
     pub audit: Vec<AuditEntry>,
 }
 
@@ -146,15 +147,15 @@ pub struct Write {
 pub struct JournalWrite {
     /// How many events the journal has. Another number is a [`StoreError::Conflict`].
     pub expected: u64,
-    /// The events.
-    pub events: Vec<Event>,
+    /// The events, as they are stored: one row.
+    pub commit: StoredCommit,
     /// The execution as it is after them. A key that another execution of the same requester has is a
     /// [`StoreError::KeyTaken`].
     pub row: ExecutionRow,
-    /// Elicitations they opened. May be decided already.
+    /// Elicitations they opened, in this order. One with a decision was decided by these events too.
     pub opened: Vec<ElicitationRow>,
-    /// Elicitations they decided, opened by earlier events.
-    pub decided: Vec<(ElicitationId, Decision)>,
+    /// Elicitations they decided, opened by earlier commits.
+    pub decided: Vec<ElicitationId>,
 }
 
 /// What must hold at the moment of the change.
@@ -195,7 +196,7 @@ pub enum Requirement {
         requester: PrincipalId,
         /// The bound on how many are open.
         open: usize,
-        /// The bound on the bytes that they are stored in.
+        /// The bound on their bytes, as [`question_bytes`](countersign_core::retention::question_bytes) counts them.
         bytes: usize,
     },
     /// The principal has fewer sessions than this; else [`StoreError::TooManySessions`].
@@ -298,7 +299,7 @@ pub enum LoginWrite {
 /// What a change got.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Committed {
-    /// The number of its last audit record; of the last record there is where it had none.
+    /// The number of its audit record; of the last record there is where it had none.
     pub audit_seq: u64,
 }
 

@@ -7,15 +7,15 @@ use countersign_core::bounds;
 use countersign_core::digest::Digest;
 use countersign_core::event::{Event, EventBody, Kind, Script, Started};
 use countersign_core::ids::ExecutionId;
-use countersign_sdk::{PrincipalId, SessionId};
+use countersign_sdk::SessionId;
 
-use super::places::{Claim, PlacedVm, busy, share_of};
-use crate::accept::{Accepted, Caller, Patience};
-use crate::error::{CallError, GatewayError};
-use crate::journal::Beside;
+use super::places::{Claim, PlacedVm, busy};
+use crate::accept::{Caller, Owned, Patience};
+use crate::error::CallError;
+use crate::journal::Record;
 use crate::kernel::Kernel;
-use crate::live::{Live, State};
-use crate::ports::{ScriptFault, StoreError, Stripped};
+use crate::owner::{Owner, ScriptRun};
+use crate::ports::{ScriptFault, Stripped};
 
 /// How long a caller waits for a place to run a script before being told to come back.
 const LONGEST_WAIT_FOR_A_VM: Duration = Duration::from_secs(10);
@@ -36,7 +36,7 @@ pub struct RunRequest {
 }
 
 impl Kernel {
-    pub(crate) async fn accept_script(self: &Arc<Self>, request: &RunRequest) -> Result<Accepted, CallError> {
+    pub(crate) async fn accept_script(self: &Arc<Self>, request: &RunRequest) -> Result<Owned, CallError> {
         self.check_caller(&request.caller, &request.session, request.key.as_deref()).await?;
         let bytes = request.source.len();
         if bytes > bounds::MAX_SCRIPT_BYTES {
@@ -45,54 +45,34 @@ impl Kernel {
         if let Some(key) = &request.key
             && let Some(known) = self.store.by_key(&request.caller.principal.id, key).await?
         {
-            return self.same_script(known, &request.source).await;
+            self.check_same_script(known, &request.source).await?;
+            return Ok(Owned::Known(known));
         }
         let host = self.scripts.as_ref().ok_or(CallError::NoScripts)?;
         let requester = &request.caller.principal.id;
-        self.check_room_for(requester)?;
+        // A sleeping script gives its VM back, but not what it was given: that is in memory. One principal gets its share.
+        let slot = self.scripts_in_memory.take(requester, bytes).ok_or_else(|| CallError::Script(busy()))?;
         let placed = async {
             let place = self.places.take(requester, Claim::New).await?;
             Ok(PlacedVm { vm: host.open().await?, place })
         };
         let mut placed = within(LONGEST_WAIT_FOR_A_VM, placed).await.map_err(CallError::Script)?;
         let stripped = placed.vm.strip(&request.source).await.map_err(CallError::Script)?;
-        // Others were accepted while this one waited.
-        self.check_room_for(requester)?;
-        let mut state = self.opened(request, stripped)?;
-        if request.key.is_some() {
-            // A caller's key must be taken before anything runs under it.
-            match self.record(&mut state, Vec::new(), Beside::default()).await {
-                Err(GatewayError::Store(StoreError::KeyTaken(known))) => {
-                    return self.same_script(known, &request.source).await;
-                }
-                Err(error) => {
-                    self.go_on_if_stored(state);
-                    return Err(error.into());
-                }
-                Ok(()) => {}
-            }
-        }
-        state.driven = true;
-        let ours = Arc::new(Live::new(state));
-        let live = self.registry.insert(Arc::clone(&ours));
-        if !Arc::ptr_eq(&live, &ours) {
-            // Somebody found it in the store a moment ago. Whoever drives that one drives it.
-            let state = self.lock(&live).await?;
-            self.go_on(Arc::clone(&live), state);
-            return Ok(Accepted::Known(live.id));
-        }
-        tokio::spawn(Arc::clone(self).conduct(Arc::clone(&live), Some(placed)));
-        Ok(Accepted::New(live))
+        let record = self.opened(request, stripped)?;
+        let owner = Owner::new(self, record, None).with_script(ScriptRun::new(placed, slot));
+        Ok(Owned::New(Box::new(owner)))
     }
 
-    /// A sleeping script gives its VM back, but not what it was given: that is in memory. One principal gets its share of it.
-    fn check_room_for(&self, requester: &PrincipalId) -> Result<(), CallError> {
-        let most = self.settings.max_live_scripts;
-        let full = self.registry.scripts() >= most || self.registry.scripts_of(requester) >= share_of(most);
-        if full { Err(CallError::Script(busy())) } else { Ok(()) }
+    pub(crate) async fn check_same_script(&self, known: ExecutionId, source: &str) -> Result<(), CallError> {
+        let journal = self.store.journal(known).await?;
+        let same = journal.iter().any(|event| match &event.body {
+            EventBody::Started(started) => started.script.as_ref().is_some_and(|s| s.source == source),
+            _ => false,
+        });
+        if same { Ok(()) } else { Err(CallError::KeyMismatch(known)) }
     }
 
-    fn opened(&self, request: &RunRequest, stripped: Stripped) -> Result<State, CallError> {
+    fn opened(&self, request: &RunRequest, stripped: Stripped) -> Result<Record, CallError> {
         let seed = [self.random()?, self.random()?].concat();
         let script = Script {
             source: request.source.clone(),
@@ -108,19 +88,11 @@ impl Kernel {
             requester: request.caller.principal.clone(),
             token: request.caller.token,
             idempotency_key: request.key.clone(),
+            requested: None,
             script: Some(Box::new(script)),
         };
         let first = Event { at: self.now(), body: EventBody::Started(started) };
-        Ok(State::fresh(vec![first]).map_err(GatewayError::from)?)
-    }
-
-    async fn same_script(&self, known: ExecutionId, source: &str) -> Result<Accepted, CallError> {
-        let journal = self.store.journal(known).await?;
-        let same = journal.iter().any(|event| match &event.body {
-            EventBody::Started(started) => started.script.as_ref().is_some_and(|s| s.source == source),
-            _ => false,
-        });
-        if same { Ok(Accepted::Known(known)) } else { Err(CallError::KeyMismatch(known)) }
+        Ok(Record::fresh(vec![first])?)
     }
 }
 

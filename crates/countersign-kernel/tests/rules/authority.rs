@@ -28,21 +28,10 @@ async fn call_as(gateway: &Gateway, caller: &Caller, path: &str, args: Value) ->
     gateway.call(CallRequest { caller: caller.clone(), session, ..request(path, args) }).await.unwrap()
 }
 
-/// A gateway whose starts can be made to fail once, so that a test can act between a decision and its start.
-async fn on_a_faulty_store(world: &World) -> (Gateway, Faults) {
-    let faults = Faults::none();
-    let store = FaultyStore::new(Arc::new(world.disk.clone()), faults.clone());
-    (world.start_with(world.builder(Arc::new(store))).await, faults)
-}
-
-/// Decides with yes; when it returns, the start that follows was refused by the store once and will be tried again.
-async fn decided_but_not_started(gateway: &Gateway, faults: &Faults, by: Caller, waiting: &ExecutionResult) {
-    let start = faults.commits() + 2;
-    drop(faults.clone().and_at(start, Fault::Refuse));
+/// Decides with yes in a process that is about to end, which starts nothing; the next one takes it up.
+async fn decided_but_not_started(gateway: &Gateway, by: Caller, waiting: &ExecutionResult) {
+    gateway.close(Duration::from_secs(1)).await;
     gateway.decide(says(by, Target::Execution(waiting.execution), yes())).await.unwrap();
-    while faults.commits() < start {
-        tokio::task::yield_now().await;
-    }
 }
 
 /// One call that asks at the gate, one that asks from inside its handler.
@@ -54,9 +43,12 @@ fn calls() -> [(&'static str, Value); 2] {
 async fn a_start_that_the_store_refused_once_is_made_where_nothing_changed_meanwhile() {
     for (path, args) in calls() {
         let world = World::new(1);
-        let (gateway, faults) = on_a_faulty_store(&world).await;
+        let gateway = world.start().await;
         let waiting = gateway.ask(path, args).await.unwrap();
-        decided_but_not_started(&gateway, &faults, ann(), &waiting).await;
+        decided_but_not_started(&gateway, ann(), &waiting).await;
+        let faults = Faults::none().and_at(1, Fault::Refuse);
+        let store = FaultyStore::new(Arc::new(world.disk.clone()), faults);
+        let gateway = world.start_with(world.builder(Arc::new(store))).await;
         assert_eq!(world.ledger.effects(), []);
         assert!(gateway.end_of(&waiting).await.success(), "{path}");
         assert_eq!(world.ledger.effects().len(), 1);
@@ -67,12 +59,12 @@ async fn a_start_that_the_store_refused_once_is_made_where_nothing_changed_meanw
 async fn an_approvers_token_revoked_between_decision_and_start_means_no_start() {
     for (path, args) in calls() {
         let world = World::new(1);
-        let (gateway, faults) = on_a_faulty_store(&world).await;
+        let gateway = world.start().await;
         let (carol, token) = with_token(&gateway, "carol", Role::Approver).await;
         let waiting = gateway.ask(path, args).await.unwrap();
-        decided_but_not_started(&gateway, &faults, carol, &waiting).await;
+        decided_but_not_started(&gateway, carol, &waiting).await;
         gateway.revoke_token(token, None).await.unwrap();
-        let end = gateway.end_of(&waiting).await;
+        let end = world.start().await.end_of(&waiting).await;
         assert_eq!(end.status, Status::Failed, "{path}");
         assert_eq!(end.error.unwrap().code, "token_revoked", "{path}");
         tokio::time::sleep(Duration::from_secs(60)).await;
@@ -84,15 +76,31 @@ async fn an_approvers_token_revoked_between_decision_and_start_means_no_start() 
 async fn a_requesters_token_revoked_between_decision_and_start_means_no_start() {
     for (path, args) in calls() {
         let world = World::new(1);
-        let (gateway, faults) = on_a_faulty_store(&world).await;
+        let gateway = world.start().await;
         let (robot, token) = with_token(&gateway, "robot", Role::Agent).await;
         let waiting = call_as(&gateway, &robot, path, args).await;
-        decided_but_not_started(&gateway, &faults, ann(), &waiting).await;
+        decided_but_not_started(&gateway, ann(), &waiting).await;
         gateway.revoke_token(token, None).await.unwrap();
-        let end = gateway.end_of(&waiting).await;
+        let end = world.start().await.end_of(&waiting).await;
         assert_eq!(end.error.unwrap().code, "token_revoked", "{path}");
         assert_eq!(world.ledger.effects(), [], "{path}");
     }
+}
+
+/// The decision and its start are one commit: where the requester no longer counts, the decision is recorded alone.
+#[tokio::test(start_paused = true)]
+async fn a_decision_stands_although_the_start_that_it_allows_is_refused() {
+    let world = World::new(1);
+    let gateway = world.start().await;
+    let (robot, token) = with_token(&gateway, "robot", Role::Agent).await;
+    let waiting = call_as(&gateway, &robot, "lab.destroy", json!({ "what": "x" })).await;
+    gateway.revoke_token(token, None).await.unwrap();
+    gateway.ann_says(&waiting, yes()).await.unwrap();
+    let end = gateway.end_of(&waiting).await;
+    assert_eq!(end.error.unwrap().code, "token_revoked");
+    let story = gateway.story(&waiting).await;
+    assert_eq!(story[2..], ["Asked", "Decided", "CallSettled", "Finished"], "{story:?}");
+    assert_eq!(world.ledger.effects(), []);
 }
 
 #[tokio::test(start_paused = true)]
@@ -112,19 +120,14 @@ async fn a_requesters_token_revoked_while_the_person_thinks_means_no_start() {
 
 #[test]
 fn a_token_revoked_before_the_process_dies_means_no_start_in_the_next() {
-    let (world, faults) = (World::new(1), Faults::none());
-    let waiting = world.life_on(
-        &faults,
-        |builder| builder,
-        async |gateway| {
-            let (robot, token) = with_token(&gateway, "robot", Role::Agent).await;
-            let waiting = call_as(&gateway, &robot, "lab.destroy", json!({ "what": "x" })).await;
-            decided_but_not_started(&gateway, &faults, ann(), &waiting).await;
-            gateway.revoke_token(token, None).await.unwrap();
-            faults.crash();
-            waiting
-        },
-    );
+    let world = World::new(1);
+    let waiting = world.life(async |gateway| {
+        let (robot, token) = with_token(&gateway, "robot", Role::Agent).await;
+        let waiting = call_as(&gateway, &robot, "lab.destroy", json!({ "what": "x" })).await;
+        decided_but_not_started(&gateway, ann(), &waiting).await;
+        gateway.revoke_token(token, None).await.unwrap();
+        waiting
+    });
     assert_eq!(world.ledger.effects(), []);
     world.life(async |gateway| {
         assert_eq!(gateway.end_of(&waiting).await.error.unwrap().code, "token_revoked");

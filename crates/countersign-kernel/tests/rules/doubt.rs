@@ -70,7 +70,8 @@ fn settled_as_done_it_succeeds_with_the_value_the_person_gave() {
         let again = gateway.settle(waiting.execution, CALL, failed(), &ann()).await.unwrap_err();
         assert!(matches!(again, SettleError::NotInDoubt), "{again}");
         let entries = gateway.audit(0, 100).await.unwrap();
-        let settled = entries.iter().map(|r| r.parse().unwrap()).find(|e| e.what == "DoubtSettled").unwrap();
+        let settled =
+            entries.iter().flat_map(|r| r.parse().unwrap()).find(|e| e.what == "DoubtSettled").unwrap();
         assert_eq!((settled.by, settled.detail.as_str()), (Some(ann().principal.id), "settled as done"));
     });
     assert_eq!(world.ledger.effects().len(), 1);

@@ -1,4 +1,7 @@
-//! A store whose commits can be held back, to let others come in between.
+//! A store whose commits can be held back, to let others come in between, and whose reads can be held back or fail.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
 use countersign_core::audit::AuditRecord;
@@ -24,6 +27,15 @@ enum Mode {
     HoldJournals,
     HoldAnswers,
     RefuseOne,
+    PassOneRefuseOne,
+}
+
+/// The reads that can be held back or fail.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Read {
+    Journal,
+    Due,
+    NextExpiry,
 }
 
 /// A store whose commits wait while it is held. Clones are one.
@@ -31,11 +43,70 @@ enum Mode {
 pub(crate) struct HeldStore {
     inner: MemoryStore,
     mode: watch::Sender<Mode>,
+    failing: Arc<Mutex<BTreeMap<Read, u32>>>,
+    good: Arc<Mutex<BTreeMap<Read, u32>>>,
+    held_read: watch::Sender<Option<Read>>,
 }
 
 impl HeldStore {
     pub(crate) fn new(inner: MemoryStore) -> Self {
-        Self { inner, mode: watch::Sender::new(Mode::Pass) }
+        Self {
+            inner,
+            mode: watch::Sender::new(Mode::Pass),
+            failing: Arc::default(),
+            good: Arc::default(),
+            held_read: watch::Sender::new(None),
+        }
+    }
+
+    /// The next so many reads of a kind fail.
+    pub(crate) fn fail_reads(&self, read: Read, times: u32) {
+        self.failing.lock().unwrap_or_else(PoisonError::into_inner).insert(read, times);
+    }
+
+    /// How many of the reads that are to fail did not come yet.
+    pub(crate) fn reads_to_fail(&self, read: Read) -> u32 {
+        self.failing.lock().unwrap_or_else(PoisonError::into_inner).get(&read).copied().unwrap_or_default()
+    }
+
+    /// From here on reads of a kind are made, and their answers wait.
+    pub(crate) fn hold_read(&self, read: Read) {
+        self.held_read.send_replace(Some(read));
+    }
+
+    /// Lets them go.
+    pub(crate) fn release_reads(&self) {
+        self.held_read.send_replace(None);
+    }
+
+    /// Lets them go; the second of them is refused.
+    pub(crate) fn refuse_second_and_go_on(&self) {
+        self.mode.send_replace(Mode::PassOneRefuseOne);
+    }
+
+    /// After so many reads of a kind, the next so many fail.
+    pub(crate) fn fail_reads_after(&self, read: Read, good: u32, times: u32) {
+        self.good.lock().unwrap_or_else(PoisonError::into_inner).insert(read, good);
+        self.fail_reads(read, times);
+    }
+
+    async fn befalls(&self, read: Read) -> Result<(), StoreError> {
+        // The sender lives in `self`, so that waiting cannot fail.
+        let _ = self.held_read.subscribe().wait_for(|held| *held != Some(read)).await;
+        if let Some(good) = self.good.lock().unwrap_or_else(PoisonError::into_inner).get_mut(&read)
+            && *good > 0
+        {
+            *good -= 1;
+            return Ok(());
+        }
+        let mut failing = self.failing.lock().unwrap_or_else(PoisonError::into_inner);
+        match failing.get_mut(&read) {
+            Some(times) if *times > 0 => {
+                *times -= 1;
+                Err(StoreError::Unavailable("unread, as planned".into()))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// From here on commits wait.
@@ -71,10 +142,13 @@ impl Store for HeldStore {
         let passes = |mode: &Mode| match mode {
             Mode::Hold => false,
             Mode::HoldJournals => write.journal.is_none(),
-            Mode::Pass | Mode::HoldAnswers | Mode::RefuseOne => true,
+            Mode::Pass | Mode::HoldAnswers | Mode::RefuseOne | Mode::PassOneRefuseOne => true,
         };
-        let refused = mode.wait_for(passes).await.is_ok_and(|mode| *mode == Mode::RefuseOne);
-        if refused {
+        let now = mode.wait_for(passes).await.map_or(Mode::Pass, |mode| *mode);
+        if now == Mode::PassOneRefuseOne {
+            self.mode.send_replace(Mode::RefuseOne);
+        }
+        if now == Mode::RefuseOne {
             self.mode.send_replace(Mode::Pass);
             return Err(StoreError::Unavailable("refused, as planned".into()));
         }
@@ -89,7 +163,9 @@ impl Store for HeldStore {
     }
 
     async fn journal(&self, id: ExecutionId) -> Result<Vec<Event>, StoreError> {
-        self.inner.journal(id).await
+        let answer = self.inner.journal(id).await;
+        self.befalls(Read::Journal).await?;
+        answer
     }
 
     async fn execution(&self, id: ExecutionId) -> Result<Option<ExecutionRow>, StoreError> {
@@ -125,7 +201,9 @@ impl Store for HeldStore {
         now: Timestamp,
         limit: usize,
     ) -> Result<Vec<(ElicitationId, ExecutionId)>, StoreError> {
-        self.inner.due(now, limit).await
+        let answer = self.inner.due(now, limit).await;
+        self.befalls(Read::Due).await?;
+        answer
     }
 
     async fn due_grants(
@@ -137,7 +215,9 @@ impl Store for HeldStore {
     }
 
     async fn next_expiry(&self) -> Result<Option<Timestamp>, StoreError> {
-        self.inner.next_expiry().await
+        let answer = self.inner.next_expiry().await;
+        self.befalls(Read::NextExpiry).await?;
+        answer
     }
 
     async fn standing(&self) -> Result<Standing, StoreError> {

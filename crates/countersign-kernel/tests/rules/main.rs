@@ -8,6 +8,7 @@ mod changes;
 mod closing;
 mod deciders;
 mod doubt;
+mod edges;
 mod grants;
 mod hanging_up;
 mod held_handlers;

@@ -83,7 +83,7 @@ pub(crate) async fn withdrawn_because(
 
 async fn audit_has(world: &World, what: &str, text: &str) -> bool {
     let records = world.disk.audit(0, 1_000).await.unwrap();
-    let mut entries = records.iter().map(|record| record.parse().unwrap());
+    let mut entries = records.iter().flat_map(|record| record.parse().unwrap());
     entries.any(|entry| entry.what == what && entry.detail.contains(text))
 }
 

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use countersign_core::execution::Status;
 use countersign_kernel::{CallRequest, DecideError, Gateway, NewToken};
 use countersign_testkit::faulty_store::{Fault, Faults, FaultyStore};
 use countersign_testkit::history::History;
@@ -63,6 +62,20 @@ async fn a_question_whose_answer_was_lost_is_found_again_under_its_key() {
     nothing_is_broken(&world).await;
 }
 
+/// Seed 43 of the simulation with all features: the question was open, and nothing looked at its end.
+#[tokio::test(start_paused = true)]
+async fn a_question_whose_answer_was_lost_expires_in_its_time() {
+    let world = World::new(1).set(|s| s.expires = Duration::from_secs(600));
+    let (gateway, faults) = on_a_faulty_store(&world).await;
+    next(&faults, 1, Fault::LoseAnswer);
+    assert_eq!(gateway.ask("lab.destroy", note()).await.unwrap_err().code(), "unavailable");
+    tokio::time::sleep(Duration::from_secs(590)).await;
+    assert_eq!(gateway.open().await.len(), 1, "it was written");
+    tokio::time::sleep(Duration::from_secs(20)).await;
+    assert_eq!((gateway.open().await, world.ledger.effects()), (vec![], vec![]));
+    nothing_is_broken(&world).await;
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_decision_that_could_not_be_written_is_no_success_and_can_be_made_again() {
     for (path, args) in [("lab.destroy", note()), ("lab.transfer", json!({ "amount": 20_000 }))] {
@@ -117,14 +130,19 @@ async fn a_decision_whose_answer_was_lost_is_acted_on_though_nobody_asks_again()
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_start_whose_answer_was_lost_is_in_doubt_and_never_run_on_suspicion() {
+async fn a_start_whose_answer_was_lost_is_confirmed_by_another_commit_before_the_handler_is_entered() {
     let world = World::new(1);
     let (gateway, faults) = on_a_faulty_store(&world).await;
     let waiting = gateway.ask("lab.destroy", note()).await.unwrap();
-    next(&faults, 2, Fault::LoseAnswer);
-    gateway.ann_says(&waiting, yes()).await.unwrap();
-    assert_eq!(gateway.end_of(&waiting).await.status, Status::InDoubt);
-    assert_eq!(world.ledger.effects(), []);
+    next(&faults, 1, Fault::LoseAnswer);
+    next(&faults, 2, Fault::Refuse);
+    gateway.ann_says(&waiting, yes()).await.unwrap_err();
+    assert_eq!(world.ledger.effects(), [], "it is not known whether the start is on the medium");
+    assert!(gateway.end_of(&waiting).await.success());
+    assert_eq!(world.ledger.effects().len(), 1);
+    let story = gateway.story(&waiting).await;
+    assert_eq!(story[3..6], ["Decided", "CallStarted", "CallReentered"], "{story:?}");
+    nothing_is_broken(&world).await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -133,7 +151,7 @@ async fn an_outcome_that_could_not_be_written_is_written_when_the_store_is_back(
         let world = World::new(1);
         let (gateway, faults) = on_a_faulty_store(&world).await;
         let waiting = gateway.ask("lab.destroy", note()).await.unwrap();
-        next(&faults, 3, fault);
+        next(&faults, 2, fault);
         gateway.ann_says(&waiting, yes()).await.unwrap();
         let end = gateway.end_of(&waiting).await;
         assert!(end.success(), "{fault:?}: {end:?}");

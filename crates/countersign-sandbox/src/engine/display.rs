@@ -1,6 +1,6 @@
 //! Values of the script as text for people: log lines, and what was thrown.
 //!
-//! Promise: it is bounded and it ends. A hostile getter costs the script its own computing time, an exception of it is
+//! Promise: the text is bounded and formatting ends. A hostile getter uses the script's own CPU time, its exception is
 //! swallowed, a cycle is named. Only the engine's own stop passes through.
 
 use rquickjs::{Array, Coerced, Ctx, FromJs, Object, Value};
@@ -14,29 +14,29 @@ const CUT: char = '…';
 
 /// The arguments of one `console` call, as one line.
 pub(super) fn line<'js>(ctx: &Ctx<'js>, args: &Array<'js>, max_bytes: usize) -> rquickjs::Result<String> {
-    let mut painter = Painter { ctx, out: String::new(), max_bytes, path: Vec::new() };
+    let mut formatter = Formatter { ctx, out: String::new(), max_bytes, path: Vec::new() };
     for index in 0..args.len() {
         if index > 0 {
-            painter.out.push(' ');
+            formatter.out.push(' ');
         }
         let value: Value<'js> = args.get(index)?;
-        painter.top(value)?;
-        if painter.full() {
+        formatter.top(value)?;
+        if formatter.full() {
             break;
         }
     }
-    Ok(painter.finish())
+    Ok(formatter.finish())
 }
 
 /// What was thrown, in a sentence.
 pub(super) fn thrown<'js>(ctx: &Ctx<'js>, value: Value<'js>, max_bytes: usize) -> rquickjs::Result<String> {
-    let mut painter = Painter { ctx, out: String::new(), max_bytes, path: Vec::new() };
-    painter.top(value)?;
-    Ok(painter.finish())
+    let mut formatter = Formatter { ctx, out: String::new(), max_bytes, path: Vec::new() };
+    formatter.top(value)?;
+    Ok(formatter.finish())
 }
 
-/// The exception that is under way, in a sentence, and caught. The engine's own stop is not caught, nor the lack of
-/// memory: they are not about the value at hand.
+/// Catches the pending exception and returns it as text. The engine's own stop and lack of memory are not caught: they do
+/// not concern the value at hand.
 pub(super) fn caught(ctx: &Ctx<'_>) -> rquickjs::Result<String> {
     let value = ctx.catch();
     if value.is_uncatchable_error() || is_out_of_memory(ctx, &value)? {
@@ -45,7 +45,7 @@ pub(super) fn caught(ctx: &Ctx<'_>) -> rquickjs::Result<String> {
     thrown(ctx, value, MAX_LINE_BYTES)
 }
 
-/// Swallows whatever the script threw; only the engine's own stop passes.
+/// Swallows what the script threw; only the engine's own stop passes.
 pub(super) fn quiet<T>(ctx: &Ctx<'_>, result: rquickjs::Result<T>) -> rquickjs::Result<Option<T>> {
     match result {
         Ok(value) => Ok(Some(value)),
@@ -56,8 +56,8 @@ pub(super) fn quiet<T>(ctx: &Ctx<'_>, result: rquickjs::Result<T>) -> rquickjs::
     }
 }
 
-/// Whether what was thrown is, or may be, the lack of memory. The engine throws an `InternalError`; where memory lacks
-/// for its message, one without; where it lacks for the error itself, `null`.
+/// Whether what was thrown is, or may be, lack of memory. The engine throws an `InternalError`; without a message if there
+/// is no memory for one; `null` if there is none for the error itself.
 pub(super) fn is_out_of_memory<'js>(ctx: &Ctx<'js>, value: &Value<'js>) -> rquickjs::Result<bool> {
     if value.is_null() {
         return Ok(true);
@@ -77,7 +77,7 @@ pub(super) fn field<'js>(
     Ok(found.map(|found| quiet(ctx, found.to_string())).transpose()?.flatten())
 }
 
-struct Painter<'a, 'js> {
+struct Formatter<'a, 'js> {
     ctx: &'a Ctx<'js>,
     out: String,
     max_bytes: usize,
@@ -85,8 +85,8 @@ struct Painter<'a, 'js> {
     path: Vec<Object<'js>>,
 }
 
-impl<'js> Painter<'_, 'js> {
-    /// A text stands for itself, an error for what it says.
+impl<'js> Formatter<'_, 'js> {
+    /// A string is shown without quotes at the top.
     fn top(&mut self, value: Value<'js>) -> rquickjs::Result<()> {
         if value.is_string() {
             let text = self.text(&value)?;
@@ -217,7 +217,7 @@ impl<'js> Painter<'_, 'js> {
         if let Some(text) = quiet(self.ctx, text.to_string())? {
             return Ok(text);
         }
-        // Half a character is no UTF-8; in JSON it is written as an escape.
+        // A lone surrogate is not UTF-8; JSON writes it as an escape.
         let written = quiet(self.ctx, self.ctx.json_stringify(text.clone()))?.flatten();
         let written = written.map(|written| quiet(self.ctx, written.to_string())).transpose()?.flatten();
         Ok(written.unwrap_or_else(|| "[unreadable text]".to_owned()))
@@ -231,7 +231,7 @@ impl<'js> Painter<'_, 'js> {
         let room = (self.max_bytes + 1).saturating_sub(self.out.len());
         let end = (0..=room.min(text.len())).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
         self.out.push_str(&text[..end]);
-        // A text that was cut fills the line, so that the cut is seen.
+        // A text that was cut fills the line, so that `finish` marks the cut.
         if end < text.len() {
             while !self.full() {
                 self.out.push(' ');

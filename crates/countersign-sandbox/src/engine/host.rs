@@ -1,7 +1,7 @@
-//! What the host keeps for a script, and the functions with which the prelude reaches it.
+//! The host's state for a script, and the functions that the prelude calls.
 //!
-//! Promise: a request is recorded here, whole, before the script runs on; from then on the script cannot change it.
-//! Nothing here is borrowed while script runs.
+//! Promise: a request is recorded here completely before the script continues, and the script cannot change it afterwards.
+//! No `RefCell` here is borrowed while script code runs.
 
 use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::HashSet;
@@ -23,7 +23,7 @@ use crate::limits::Limits;
 const MAX_SLEEP_MS: f64 = 24.0 * 60.0 * 60.0 * 1000.0;
 /// The most lines one script may log.
 const MAX_LINES: u32 = 1_000;
-/// What the prelude sees instead of a number when a request was refused.
+/// The prelude gets this instead of a number when a request is refused.
 const REFUSED: i32 = -1;
 
 pub(super) struct Host {
@@ -36,10 +36,10 @@ pub(super) struct Host {
     outstanding: RefCell<HashSet<u32>>,
     issued: Cell<u32>,
     lines: Cell<u32>,
-    /// Bytes of arguments since the last completion: they are the script's memory, though it no longer holds them.
+    /// Bytes of arguments since the last completion. They count as the script's memory, though it no longer holds them.
     held_bytes: Cell<usize>,
     refusal: RefCell<Option<Refusal>>,
-    /// Where the lines of the code come from; nothing before the script starts.
+    /// Set when the script starts.
     pub(super) source_lines: OnceCell<Lines>,
 }
 
@@ -47,7 +47,7 @@ impl Host {
     pub(super) fn new(limits: &Limits) -> Self {
         Self {
             limits: limits.clone(),
-            meter: Meter::new(limits.cpu),
+            meter: Meter::new(limits),
             now: Cell::default(),
             randomness: RefCell::new(Randomness::new([0; 32])),
             requests: RefCell::default(),
@@ -61,13 +61,13 @@ impl Host {
         }
     }
 
-    /// Takes a request off the list of those that wait; false if it does not stand there.
+    /// Marks a request as completed; false if it was not outstanding.
     pub(super) fn complete(&self, request: u32) -> bool {
         self.held_bytes.set(0);
         self.outstanding.borrow_mut().remove(&request)
     }
 
-    /// Whether anything could still wake the script.
+    /// Whether no completion can come any more.
     pub(super) fn awaits_nothing(&self) -> bool {
         self.outstanding.borrow().is_empty()
     }
@@ -102,7 +102,7 @@ impl Host {
         }
         let held = self.held_bytes.get().saturating_add(bytes);
         if held > self.limits.memory_bytes {
-            self.meter.stop(out_of_memory(&self.limits));
+            self.meter.stop(self.limits.out_of_memory());
             return self.refuse(Refusal::input("the script's calls hold too much memory"));
         }
         self.held_bytes.set(held);
@@ -124,7 +124,7 @@ impl Host {
         args: Value<'js>,
         stack: &Value<'js>,
     ) -> rquickjs::Result<i32> {
-        // The engine asks the meter once in thousands of steps; here one step can be long.
+        // The engine asks the meter only once in thousands of steps, and this step can be long.
         if self.meter.must_stop() {
             return Ok(self.refuse(Refusal::input("the script is being stopped")));
         }
@@ -142,7 +142,7 @@ impl Host {
         })
     }
 
-    /// The line of the source that a stack trace leads to.
+    /// The source line of a stack trace.
     fn line(&self, ctx: &Ctx<'_>, stack: &Value<'_>) -> rquickjs::Result<Option<u32>> {
         let (Some(stack), Some(lines)) = (stack.as_string(), self.source_lines.get()) else {
             return Ok(None);
@@ -154,7 +154,6 @@ impl Host {
     fn nap(&self, ms: &Value<'_>) -> i32 {
         match ms.as_number() {
             Some(ms) if (0.0..=MAX_SLEEP_MS).contains(&ms) => {
-                // Within the bound, so nothing is cut but the fraction.
                 self.request(Wanted::Sleep { ms: ms.ceil() as u64 }, None, 0)
             }
             Some(ms) => self.refuse(Refusal::input(format!(
@@ -168,12 +167,7 @@ impl Host {
     }
 }
 
-/// The fault of a script that took too much memory.
-pub(super) fn out_of_memory(limits: &Limits) -> ScriptFault {
-    ScriptFault::OutOfMemory { bound_mib: (limits.memory_bytes / (1024 * 1024)) as u64 }
-}
-
-/// The functions that the prelude gets, and nobody else.
+/// The functions that only the prelude gets.
 pub(super) fn functions<'js>(ctx: &Ctx<'js>, host: &Rc<Host>) -> rquickjs::Result<Object<'js>> {
     let object = Object::new(ctx.clone())?;
     object.set("longestPath", MAX_PATH_BYTES)?;
@@ -199,7 +193,7 @@ fn requesting<'js>(ctx: &Ctx<'js>, host: &Rc<Host>, object: &Object<'js>) -> rqu
     object.set("refusedMessage", Function::new(ctx.clone(), message)?)?;
     let at = new(host);
     let log = move |ctx: Ctx<'js>, level: u32, args: Array<'js>| -> rquickjs::Result<()> {
-        // Beyond the bound nothing is even looked at.
+        // Beyond the bound the arguments are not even formatted.
         let message = if at.lines.get() < MAX_LINES {
             display::line(&ctx, &args, MAX_LINE_BYTES)?
         } else {

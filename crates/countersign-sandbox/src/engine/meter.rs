@@ -1,10 +1,10 @@
-//! What a script has used of its computing time, and whether it must stop.
+//! How much of its CPU time a script has used, and whether it must stop.
 //!
-//! Time is that of the thread, not of the wall: a busy machine must not end a script, and waiting is free. Once the
+//! CPU time is that of the thread, not of the clock: a busy machine must not end a script, and waiting is free. Once the
 //! meter says stop it never says anything else.
 //!
-//! The time of a thread costs a system call, the wall's only a look. A thread never computes for longer than passes on
-//! the wall, so after a look that leaves so much there is nothing to ask until so much has passed there.
+//! Reading a thread's CPU time costs a system call, reading the clock does not. A thread never computes longer than the
+//! clock advances, so the CPU time is read again only when the rest of it could be used up by the clock.
 
 use std::cell::{Cell, RefCell};
 use std::time::Duration;
@@ -12,35 +12,30 @@ use std::time::Duration;
 use countersign_kernel::ports::ScriptFault;
 use rustix::time::{ClockId, clock_gettime};
 
+use crate::limits::Limits;
+
 pub(super) struct Meter {
-    bound: Duration,
-    used: Cell<Duration>,
-    running_since: Cell<Option<Duration>>,
-    /// By the wall: before this, the script cannot have used up its time.
+    limits: Limits,
+    /// The thread's CPU time when the script started, if it did.
+    started_at: Cell<Option<Duration>>,
+    /// By the clock: before this, the script cannot have used up its CPU time.
     enough_until: Cell<Duration>,
     fault: RefCell<Option<ScriptFault>>,
 }
 
 impl Meter {
-    pub(super) fn new(bound: Duration) -> Self {
+    pub(super) fn new(limits: &Limits) -> Self {
         Self {
-            bound,
-            used: Cell::default(),
-            running_since: Cell::default(),
+            limits: limits.clone(),
+            started_at: Cell::default(),
             enough_until: Cell::default(),
             fault: RefCell::default(),
         }
     }
 
-    /// The script begins to compute.
-    pub(super) fn run(&self) {
-        self.running_since.set(Some(thread_time()));
-    }
-
-    /// The script only waits.
-    pub(super) fn rest(&self) {
-        self.used.set(self.spent());
-        self.running_since.set(None);
+    /// The script starts. Its thread runs nothing else from here on.
+    pub(super) fn start(&self) {
+        self.started_at.set(Some(thread_time()));
     }
 
     /// Ends the script. The first reason stays.
@@ -48,21 +43,20 @@ impl Meter {
         self.fault.borrow_mut().get_or_insert(fault);
     }
 
-    /// Whether the script must stop. The engine asks while it runs script, and cannot be talked out of the answer.
+    /// Whether the script must stop. The engine asks while it runs script code, which cannot change the answer.
     pub(super) fn must_stop(&self) -> bool {
         if self.fault.borrow().is_some() {
             return true;
         }
-        let wall = wall_time();
-        if wall < self.enough_until.get() {
+        let (Some(started_at), now) = (self.started_at.get(), clock()) else { return false };
+        if now < self.enough_until.get() {
             return false;
         }
-        let spent = self.spent();
-        let over = spent > self.bound;
-        self.enough_until.set(wall.saturating_add(self.bound.saturating_sub(spent)));
+        let spent = thread_time().saturating_sub(started_at);
+        self.enough_until.set(now.saturating_add(self.limits.cpu.saturating_sub(spent)));
+        let over = spent > self.limits.cpu;
         if over {
-            let bound_ms = u64::try_from(self.bound.as_millis()).unwrap_or(u64::MAX);
-            self.stop(ScriptFault::CpuLimit { bound_ms });
+            self.stop(self.limits.cpu_exceeded());
         }
         over
     }
@@ -71,21 +65,15 @@ impl Meter {
     pub(super) fn fault(&self) -> Option<ScriptFault> {
         self.fault.borrow().clone()
     }
-
-    fn spent(&self) -> Duration {
-        let now =
-            self.running_since.get().map_or(Duration::ZERO, |since| thread_time().saturating_sub(since));
-        self.used.get().saturating_add(now)
-    }
 }
 
-/// The computing time of this thread so far.
+/// The CPU time of this thread.
 pub(super) fn thread_time() -> Duration {
     read(ClockId::ThreadCPUTime)
 }
 
-/// The wall's time, from some moment on, which nothing sets back.
-fn wall_time() -> Duration {
+/// A clock that nothing sets back.
+fn clock() -> Duration {
     read(ClockId::Monotonic)
 }
 
@@ -100,10 +88,15 @@ fn read(clock: ClockId) -> Duration {
 mod tests {
     use super::*;
 
+    fn of_20_ms() -> Meter {
+        let meter = Meter::new(&Limits { cpu: Duration::from_millis(20), ..Limits::default() });
+        meter.start();
+        meter
+    }
+
     #[test]
     fn it_says_stop_once_the_time_is_used_up_and_not_before() {
-        let meter = Meter::new(Duration::from_millis(20));
-        meter.run();
+        let meter = of_20_ms();
         let begun = thread_time();
         let mut looks = 0_u32;
         while !meter.must_stop() {
@@ -118,16 +111,13 @@ mod tests {
 
     #[test]
     fn waiting_is_free_and_computing_before_it_is_not() {
-        let meter = Meter::new(Duration::from_millis(20));
+        let meter = of_20_ms();
         for _ in 0..2 {
-            meter.run();
             let begun = thread_time();
             while thread_time().saturating_sub(begun) < Duration::from_millis(6) {}
             assert!(!meter.must_stop());
-            meter.rest();
             std::thread::sleep(Duration::from_millis(30));
         }
-        meter.run();
         let begun = thread_time();
         while !meter.must_stop() {}
         assert!(thread_time().saturating_sub(begun) < Duration::from_millis(15));

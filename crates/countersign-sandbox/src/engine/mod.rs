@@ -1,11 +1,11 @@
-//! The VM: one script's world, in QuickJS.
+//! The VM of one script, in QuickJS.
 //!
-//! It is driven in turns and decides nothing. Promise: the same program, given the same completions, asks for the same
-//! and ends the same, however the completions are cut into turns; nothing in it tells the time, the machine or the day.
-//! `eval` and `Function` stay: what they make runs in the same world, which has nothing to reach.
+//! It is driven in turns and decides nothing. Promise: the same program, given the same completions, makes the same
+//! requests and ends the same way, however the completions are split into turns; a script cannot read the clock or
+//! anything about the machine. `eval` and `Function` stay: their code runs in the same VM, which can reach nothing.
 //!
-//! The interrupt that ends endless scripts is not asked for inside some of the engine's own functions; whoever runs
-//! scripts of strangers watches the process from outside and kills it.
+//! QuickJS does not call its interrupt handler inside some of its own functions, so the host watches the process from
+//! outside and kills it.
 
 mod display;
 mod host;
@@ -29,15 +29,14 @@ use host::Host;
 use positions::{Lines, SCRIPT};
 use randomness::Randomness;
 
-/// How deep the engine's stack may get. Threads of the standard library have 2 MiB; what the host's own functions need
-/// on top of the script's frames must fit beside it.
+/// The engine's stack. Threads of the standard library have 2 MiB; the frames of the host's own functions need the rest.
 const STACK_BYTES: usize = 512 * 1024;
 
-/// What stands around a script, so that it is the body of an async function. `positions` knows how many lines it has.
+/// The text around a script, which makes it the body of an async function. `positions` counts its lines.
 const OPEN: &str = "(async function () {\n";
 const CLOSE: &str = "\n})";
 
-/// What the engine may offer. Not among them: weak references, which tell when memory is collected, and clocks.
+/// What the engine offers. Weak references are left out because they show when memory is collected; so are clocks.
 type Intrinsics = (
     intrinsic::Eval,
     intrinsic::Date,
@@ -50,16 +49,16 @@ type Intrinsics = (
     intrinsic::Promise,
 );
 
-/// One script's world.
+/// One script's VM.
 pub(crate) struct Engine {
     host: Rc<Host>,
     stripped: Option<Rc<Stripped>>,
-    /// Gone when the script ended, by itself or not.
+    /// None once the script has ended.
     world: Option<World>,
 }
 
 impl Engine {
-    /// A fresh world, in which nothing runs yet: it can be made ahead of its script.
+    /// A fresh VM in which nothing runs yet: it can be made ahead of its script.
     pub(crate) fn new(limits: &Limits) -> Result<Self, ScriptFault> {
         let host = Rc::new(Host::new(limits));
         let world = World::new(&host).map_err(|error| unavailable(&error))?;
@@ -76,12 +75,12 @@ impl Engine {
         self.stripped = Some(stripped);
         self.host.now.set(program.now.as_millis());
         *self.host.randomness.borrow_mut() = Randomness::new(program.seed);
+        self.host.meter.start();
         self.turn(|world, stripped| world.start(stripped))
     }
 
-    /// Gives the script what it waits for, one by one, and lets it run until it can only wait.
-    ///
-    /// What comes after its end is not looked at: the script has ended the same.
+    /// Delivers completions one by one, and lets the script run until it can only wait. Completions after its end are
+    /// ignored.
     pub(crate) fn deliver(&mut self, completions: &[Completion]) -> Result<Turn, ScriptFault> {
         self.turn(|world, _| completions.iter().try_for_each(|completion| world.complete(completion)))
     }
@@ -92,10 +91,8 @@ impl Engine {
     ) -> Result<Turn, ScriptFault> {
         let Some(stripped) = &self.stripped else { return Err(crashed("the VM was not started")) };
         let Some(world) = &mut self.world else { return Err(crashed("the script has ended")) };
-        self.host.meter.run();
         let result = work(world, stripped).and_then(|()| world.end(stripped));
-        self.host.meter.rest();
-        // Whatever the script made of being stopped: it was.
+        // A stopped script stays stopped, even if it caught the exception.
         let result = match self.host.meter.fault() {
             Some(fault) => Err(fault),
             None => result,
@@ -108,8 +105,7 @@ impl Engine {
     }
 }
 
-/// Fields are dropped in this order: what holds on to values of the engine goes before the engine, which would
-/// otherwise end the process.
+/// Fields are dropped in this order: QuickJS aborts the process if values outlive the runtime.
 struct World {
     main: Option<Persistent<Promise<'static>>>,
     prelude: Prelude,
@@ -118,7 +114,7 @@ struct World {
     runtime: Runtime,
 }
 
-/// What the prelude gave to the host.
+/// The functions that the prelude gives to the host.
 struct Prelude {
     settle: Persistent<Function<'static>>,
     fail: Persistent<Function<'static>>,
@@ -172,7 +168,7 @@ impl World {
 
     /// Runs the job queue dry, or until the script has ended.
     fn drain(&self) -> Result<(), ScriptFault> {
-        /// The meter asks the system for the time; a job is shorter than that.
+        /// Reading the clock takes longer than most jobs.
         const JOBS_BETWEEN_LOOKS: u32 = 64;
         let mut jobs = 0_u32;
         while self.state() == PromiseState::Pending {
@@ -189,7 +185,7 @@ impl World {
         self.host.meter.fault().map_or(Ok(()), Err)
     }
 
-    /// A job that throws has nobody to catch it: `queueMicrotask`, or the lack of memory.
+    /// Nothing catches what a job throws: a microtask's exception is logged, lack of memory ends the script.
     fn job_threw(&self) -> Result<(), ScriptFault> {
         self.context.with(|ctx| {
             let stop = |_| outcome::stopped(&ctx, &self.host);

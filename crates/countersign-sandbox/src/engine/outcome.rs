@@ -1,22 +1,22 @@
-//! How a script ended: from the engine's words to the port's.
+//! How a script ended, translated from the engine to the port.
 //!
-//! Promise: a failed call's code comes only from errors that the host made, whatever a script throws; every message is
-//! bounded and says where, if that is known.
+//! Promise: only errors that the host made carry a failed call's code, whatever a script throws; every message is bounded
+//! and names the position, if that is known.
 
 use countersign_core::bounds::MAX_TEXT_BYTES;
 use countersign_core::event::Failure;
 use countersign_kernel::ports::{ScriptEnd, ScriptFault, Stripped};
 use rquickjs::{Ctx, Value};
 
-use super::host::{Host, out_of_memory};
+use super::host::Host;
 use super::positions::{self, Place};
 use super::{Prelude, crashed, display, values};
 
 const SCRIPT_ERROR: &str = "script_error";
-/// Beside the message, its place needs room.
+/// The position needs room after the message.
 const MAX_MESSAGE_BYTES: usize = MAX_TEXT_BYTES - 64;
 
-/// The script came to its end.
+/// The script returned.
 pub(super) fn returned<'js>(
     ctx: &Ctx<'js>,
     host: &Host,
@@ -38,8 +38,8 @@ pub(super) fn threw<'js>(
     stripped: &Stripped,
 ) -> Result<ScriptEnd, ScriptFault> {
     failure(ctx, prelude, reason, stripped).map(ScriptEnd::Threw).map_err(|error| match error {
-        Told::OutOfMemory => out_of_memory(&host.limits),
-        Told::Stopped => stopped(ctx, host),
+        Interrupted::OutOfMemory => host.limits.out_of_memory(),
+        Interrupted::Stopped => stopped(ctx, host),
     })
 }
 
@@ -56,7 +56,7 @@ pub(super) fn unparsed(ctx: &Ctx<'_>, host: &Host, stripped: &Stripped) -> Scrip
     }
     let error = ctx.catch();
     if display::is_out_of_memory(ctx, &error).unwrap_or_default() {
-        return out_of_memory(&host.limits);
+        return host.limits.out_of_memory();
     }
     let place = place(ctx, &error, stripped).unwrap_or_default();
     let message = display::thrown(ctx, error, MAX_MESSAGE_BYTES);
@@ -71,7 +71,7 @@ pub(super) fn stopped(ctx: &Ctx<'_>, host: &Host) -> ScriptFault {
     }
     let error = ctx.catch();
     match display::is_out_of_memory(ctx, &error) {
-        Ok(true) => out_of_memory(&host.limits),
+        Ok(true) => host.limits.out_of_memory(),
         _ => {
             let shown = display::thrown(ctx, error, MAX_MESSAGE_BYTES);
             crashed(&format!("the engine failed: {}", shown.unwrap_or_default()))
@@ -79,12 +79,12 @@ pub(super) fn stopped(ctx: &Ctx<'_>, host: &Host) -> ScriptFault {
     }
 }
 
-enum Told {
+enum Interrupted {
     OutOfMemory,
     Stopped,
 }
 
-impl From<rquickjs::Error> for Told {
+impl From<rquickjs::Error> for Interrupted {
     fn from(_: rquickjs::Error) -> Self {
         Self::Stopped
     }
@@ -95,12 +95,12 @@ fn failure<'js>(
     prelude: &Prelude,
     reason: Value<'js>,
     stripped: &Stripped,
-) -> Result<Failure, Told> {
+) -> Result<Failure, Interrupted> {
     let brand = display::quiet(ctx, prelude.brand(ctx, &reason))?.flatten();
-    // A script that throws `null` itself has that word in it, spaced as the stripper prints it.
+    // QuickJS throws `null` when it has no memory for an error. A script that throws `null` itself contains this text.
     let own_null = reason.is_null() && stripped.code.contains("throw null");
     if brand.is_none() && !own_null && display::is_out_of_memory(ctx, &reason)? {
-        return Err(Told::OutOfMemory);
+        return Err(Interrupted::OutOfMemory);
     }
     let place = place(ctx, &reason, stripped)?;
     let (code, message) = match brand {

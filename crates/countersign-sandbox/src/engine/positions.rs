@@ -1,6 +1,6 @@
-//! From a place in the JavaScript that runs back to the place in the source that was written.
+//! Maps positions in the JavaScript that runs to positions in the source.
 //!
-//! Positions are a courtesy: a script can lie about its own, and what cannot be led back is left out.
+//! Positions are only for display: a script can forge its own, and what cannot be mapped is left out.
 
 use std::cell::OnceCell;
 use std::ops::{ControlFlow, Range};
@@ -8,7 +8,7 @@ use std::rc::Rc;
 
 use countersign_kernel::ports::Stripped;
 
-/// The name under which the engine knows the script; it stands in stack traces.
+/// The script's file name in stack traces.
 pub(super) const SCRIPT: &str = "script";
 /// Lines before the script's first.
 const LINES_BEFORE: u32 = 1;
@@ -20,7 +20,7 @@ pub(super) struct Place {
     pub(super) column: u32,
 }
 
-/// The innermost place of a stack trace that lies in the script, as a place in its source.
+/// The source position of the innermost frame of a stack trace that lies in the script.
 pub(super) fn place(stack: &str, stripped: &Stripped) -> Option<Place> {
     let (line, byte) = stack.lines().find_map(frame)?;
     let line = line.checked_sub(LINES_BEFORE + 1)?;
@@ -53,7 +53,6 @@ struct CodeLine {
 }
 
 impl Lines {
-    /// Those of a program.
     pub(super) fn of(stripped: &Rc<Stripped>) -> Self {
         Self { stripped: Rc::clone(stripped), decoded: OnceCell::new() }
     }
@@ -64,7 +63,7 @@ impl Lines {
         let line = line.checked_sub(LINES_BEFORE + 1)?;
         let here = self.decoded().get(usize::try_from(line).ok()?)?;
         let (first, others) = here.origins.split_first()?;
-        // Most lines of the code come from one line of the source, and need no column.
+        // Most lines of the code come from one source line, so that no column is needed.
         if others.is_empty() {
             return Some(first.1);
         }
@@ -80,7 +79,7 @@ impl Lines {
                 lines.push(CodeLine { bytes: start..start + text.len(), origins: Vec::new() });
                 start += text.len();
             }
-            // What does not decode is left out, with all that follows it.
+            // A segment that cannot be decoded ends the list.
             let _ = each_segment(&self.stripped.mappings, |number, segment| {
                 let here = usize::try_from(number).ok().and_then(|number| lines.get_mut(number));
                 let (Some(here), Some(place)) = (here, segment.place()) else {
@@ -117,7 +116,7 @@ fn original(mappings: &str, line: u32, column: usize) -> Option<Place> {
     found.flatten()
 }
 
-/// Shows every segment with the line of the code it stands on, until told to stop; nothing where one cannot be decoded.
+/// Calls `show` with every segment and its line of the code until it breaks; None if a segment cannot be decoded.
 fn each_segment(mappings: &str, mut show: impl FnMut(u32, &Segment) -> ControlFlow<()>) -> Option<()> {
     let mut at = Segment::default();
     for (number, group) in (0_u32..).zip(mappings.split(';')) {
@@ -149,7 +148,7 @@ impl Segment {
     fn advance(&mut self, text: &str) -> Option<()> {
         let mut digits = text.bytes();
         self.generated += number(&mut digits)?;
-        // A segment without a source says that nothing was written here.
+        // A segment with one number has no source position.
         if number(&mut digits).is_some() {
             self.line += number(&mut digits)?;
             self.column += number(&mut digits)?;

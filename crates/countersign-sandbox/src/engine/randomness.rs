@@ -1,6 +1,6 @@
-//! Random numbers that come again: SHA-256 over seed and counter.
+//! Reproducible random numbers: SHA-256 over seed and counter.
 //!
-//! Promise: the same seed gives the same numbers on every machine, and whoever sees some cannot tell the next.
+//! Promise: the same seed gives the same numbers on every machine, and the next number cannot be predicted from others.
 
 use sha2::{Digest, Sha256};
 

@@ -1,7 +1,7 @@
-//! Values on their way out of the VM: taken once, as JSON text, and from then on out of the script's reach.
+//! Values that leave the VM: serialised once, as JSON text, and from then on out of the script's reach.
 //!
-//! Getters, `toJSON` and proxies run while a value is taken, once; what they answered then is what is digested, shown
-//! and run. What JSON cannot say is refused, never rounded or cut.
+//! Getters, `toJSON` and proxies run once, while the value is serialised; that result is digested, shown and run. What JSON
+//! cannot express is refused, never rounded or truncated.
 
 use countersign_core::bounds::{self, BoundsError};
 use countersign_core::canonical::{Canonical, Verbatim};
@@ -11,7 +11,7 @@ use rquickjs::{Ctx, Value};
 use super::display;
 use crate::limits::Limits;
 
-/// Why a value cannot be taken, as the script is told.
+/// Why a value is refused, as the script sees it.
 #[derive(Debug)]
 pub(super) struct Refusal {
     pub(super) code: &'static str,
@@ -41,7 +41,7 @@ pub(super) fn path(value: &Value<'_>) -> Result<String, Refusal> {
     }
 }
 
-/// The arguments of a call. The outer error is an exception that is under way and no business of the script's.
+/// The arguments of a call. The outer error is an exception that must stop the script.
 pub(super) fn arguments<'js>(
     ctx: &Ctx<'js>,
     value: Value<'js>,

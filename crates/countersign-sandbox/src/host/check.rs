@@ -1,8 +1,8 @@
-//! What a host believes of what a child says: nothing that was not looked at.
+//! Checks of everything a child sends: the host does not trust it.
 //!
 //! Promise: a turn that passes is one that a script within its limits could have made: its requests are numbered without a
-//! gap, its arguments canonical, its values within bounds. Whatever else a child says ends it. A child that lacks a layer
-//! of isolation is given nothing unless the operator allows that.
+//! gap, its arguments canonical, its values within bounds. Anything else ends the child. A child that lacks a layer of
+//! isolation gets no script unless the operator allows that.
 
 use countersign_core::canonical::Verbatim;
 use countersign_kernel::LogLine;
@@ -12,16 +12,15 @@ use countersign_sdk::MAX_PATH_BYTES;
 use crate::frame::MAX_FRAME_BYTES;
 use crate::limits::Limits;
 use crate::message::{Hello, PROTOCOL, Part, Reply, Then, Version};
-use crate::worker::session::{cpu_limit, out_of_memory};
 use crate::worker::{Isolation, RequiredIsolation};
 
 /// The longest text of a fault or failure; the rest is cut off.
 const MAX_TEXT_BYTES: usize = countersign_core::bounds::MAX_TEXT_BYTES;
 
-/// The most lines that one turn may log. The engine stops far before.
+/// The most lines that one turn may log. The engine's own bound is lower.
 const MAX_TURN_LINES: usize = 10_000;
 
-/// Looks at the first frame.
+/// Checks the first frame.
 pub(crate) fn hello(frame: &[u8]) -> Result<Hello, String> {
     let unreadable = |error: serde_json::Error| format!("its first frame cannot be read: {error}");
     let version: Version = serde_json::from_slice(frame).map_err(unreadable)?;
@@ -42,13 +41,13 @@ pub(crate) fn isolation(achieved: &Isolation, required: RequiredIsolation) -> Re
     Err(ScriptFault::NotIsolated { missing: layers.join("; ") })
 }
 
-/// Looks at a reply as such.
+/// Reads a reply; what is in it is checked later.
 pub(crate) fn reply(frame: &[u8]) -> Result<Reply, String> {
     serde_json::from_slice(frame).map_err(|error| format!("a frame that no child writes: {error}"))
 }
 
-/// A turn, put together from its parts.
-pub(crate) struct Collected<'a> {
+/// Checks a turn part by part, and puts it together.
+pub(crate) struct TurnCheck<'a> {
     limits: &'a Limits,
     /// The number that the next request must have.
     next: u32,
@@ -56,16 +55,16 @@ pub(crate) struct Collected<'a> {
     bytes: usize,
 }
 
-impl<'a> Collected<'a> {
-    /// Nothing yet; the script has made so many requests before.
+impl<'a> TurnCheck<'a> {
+    /// For the next turn of a script that has made so many requests before.
     pub(crate) fn new(limits: &'a Limits, requests_before: u32) -> Self {
         Self { limits, next: requests_before, turn: Turn::default(), bytes: 0 }
     }
 
-    /// Takes a part that came in so many bytes, and answers what follows it.
-    pub(crate) fn take(&mut self, part: Part, bytes: usize) -> Result<Then, String> {
+    /// Adds a part that came in so many bytes, and returns what follows it.
+    pub(crate) fn add(&mut self, part: Part, bytes: usize) -> Result<Then, String> {
         self.bytes = self.bytes.saturating_add(bytes);
-        // The child checks the same, without its envelopes: an honest one does not come here.
+        // The child checks the same without the envelopes, so an honest one stays below this.
         let bound = self.limits.memory_bytes.saturating_add(MAX_FRAME_BYTES);
         if self.bytes > bound {
             return Err(format!("a turn of more than {bound} bytes"));
@@ -77,19 +76,18 @@ impl<'a> Collected<'a> {
         if empty && part.then == Then::More {
             return Err("a part with nothing in it".to_owned());
         }
-        for wire in part.requests {
-            self.request(wire.0)?;
+        for request in part.requests {
+            self.request(request)?;
         }
-        for wire in part.logs {
-            self.line(wire.0)?;
+        for line in part.logs {
+            self.line(line)?;
         }
-        self.turn.end = part.end.map(|wire| self.end(wire.0)).transpose()?;
+        self.turn.end = part.end.map(|end| self.end(end)).transpose()?;
         Ok(part.then)
     }
 
-    /// The turn, and how many requests the script has made by now.
-    pub(crate) fn turn(self) -> (Turn, u32) {
-        (self.turn, self.next)
+    pub(crate) fn finish(self) -> Turn {
+        self.turn
     }
 
     fn request(&mut self, request: Request) -> Result<(), String> {
@@ -108,7 +106,7 @@ impl<'a> Collected<'a> {
             if path.len() > MAX_PATH_BYTES {
                 return Err(format!("a path of more than {MAX_PATH_BYTES} bytes"));
             }
-            // That they are canonical was seen when they were read.
+            // Deserialising them has checked that they are canonical.
             if args.as_str().len() > self.limits.value_bytes {
                 return Err(format!("arguments of more than {} bytes", self.limits.value_bytes));
             }
@@ -145,12 +143,12 @@ impl<'a> Collected<'a> {
             return Err(format!("a value of more than {} bytes", self.limits.value_bytes));
         }
         let parsed = serde_json::from_str(value.as_str()).map_err(|error| format!("a value: {error}"))?;
-        // Its text is kept, as it is; that it is within bounds is what is asked here.
+        // The text itself is kept; this only checks that it is within bounds.
         Verbatim::of(&parsed).map(|_| value).map_err(|error| format!("a value: {error}"))
     }
 }
 
-/// What a child may say of its script's end by force. The bounds are the host's own words.
+/// The fault that a child reports, with the host's own bounds in it.
 pub(crate) fn fault(said: ScriptFault, limits: &Limits) -> ScriptFault {
     match said {
         ScriptFault::Invalid { mut message, line, column } => {
@@ -158,13 +156,13 @@ pub(crate) fn fault(said: ScriptFault, limits: &Limits) -> ScriptFault {
             ScriptFault::Invalid { message, line, column }
         }
         ScriptFault::TooLong { bytes, .. } => ScriptFault::TooLong { bytes, bound: limits.source_bytes },
-        ScriptFault::OutOfMemory { .. } => out_of_memory(limits),
-        ScriptFault::CpuLimit { .. } => cpu_limit(limits),
+        ScriptFault::OutOfMemory { .. } => limits.out_of_memory(),
+        ScriptFault::CpuLimit { .. } => limits.cpu_exceeded(),
         ScriptFault::TooManyCalls { .. } => ScriptFault::TooManyCalls { bound: limits.calls },
         ScriptFault::ValueTooLarge { .. } => ScriptFault::ValueTooLarge { bound: limits.value_bytes },
         ScriptFault::NotAsked { request } => ScriptFault::NotAsked { request },
         ScriptFault::Busy { .. } => ScriptFault::Crashed { cause: "it said that it is busy".to_owned() },
-        // Whether there is a sandbox to be had is not a sandbox's to say.
+        // A child cannot know whether another sandbox is available.
         ScriptFault::Crashed { mut cause }
         | ScriptFault::Unavailable { mut cause }
         | ScriptFault::NotIsolated { missing: mut cause } => {

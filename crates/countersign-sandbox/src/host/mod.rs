@@ -1,7 +1,7 @@
-//! Hosts: where VMs come from. [`ChildHost`] gives each script a process of its own; [`InProcessHost`] only a thread.
+//! Hosts make VMs. [`ChildHost`] gives each script a process of its own; [`InProcessHost`] only a thread.
 //!
-//! Promise: a [`ChildHost`] fails closed. It hears what a child could shut itself off from before it gives it anything, and
-//! gives a script to none that lacks a layer, unless its options allow weaker isolation.
+//! Promise: a [`ChildHost`] fails closed. A child reports its isolation before it is sent anything, and gets no script if a
+//! layer is missing, unless the options allow weaker isolation.
 
 mod check;
 mod in_process;
@@ -20,7 +20,7 @@ use countersign_kernel::ports::{ScriptFault, ScriptHost, Vm};
 use tokio::sync::{Semaphore, oneshot};
 
 use crate::host::pool::Pool;
-use crate::host::process::{Home, Job, Leash};
+use crate::host::process::{Job, Supervisor};
 use crate::host::vm::ChildVm;
 use crate::limits::Limits;
 use crate::message::Hello;
@@ -28,23 +28,23 @@ use crate::worker::{Isolation, RequiredIsolation};
 
 pub use in_process::InProcessHost;
 
-/// How many children are started ahead, unless somebody says otherwise.
+/// The default of [`ChildOptions::warm`].
 pub const WARM_CHILDREN: usize = 2;
 
-/// How many children are in use at once, unless somebody says otherwise.
+/// The default of [`ChildOptions::most`].
 pub const MOST_CHILDREN: usize = 32;
 
 /// How a [`ChildHost`] gets its children, and what they may take.
 #[derive(Debug, Clone)]
 pub struct ChildOptions {
-    /// The program that calls [`worker_main`](crate::worker_main). On Linux `/proc/self/exe` is this very program, even if another was
-    /// installed in its place meanwhile.
+    /// The program that calls [`worker_main`](crate::worker_main). On Linux `/proc/self/exe` is this very program, even
+    /// if another was installed in its place meanwhile.
     pub program: PathBuf,
-    /// The arguments by which it knows that it is meant; the limits are added as the last one.
+    /// The arguments that make it a worker; the limits are added as the last one.
     pub args: Vec<OsString>,
     /// What each script may take.
     pub limits: Limits,
-    /// How many are started ahead, beside those in use.
+    /// How many are kept ready beside those in use. Under load up to four times as many are; 0 keeps none ready.
     pub warm: usize,
     /// How many are in use at once; further scripts wait their turn.
     pub most: usize,
@@ -53,7 +53,7 @@ pub struct ChildOptions {
 }
 
 impl ChildOptions {
-    /// The defaults for a program and the arguments by which it knows that it is meant.
+    /// The defaults for a program and the arguments that make it a worker.
     pub fn new(program: impl Into<PathBuf>, args: impl IntoIterator<Item = impl Into<OsString>>) -> Self {
         Self {
             program: program.into(),
@@ -68,24 +68,24 @@ impl ChildOptions {
 
 /// Gives each script a process of its own, which is never used again.
 ///
-/// It needs a Tokio runtime with I/O and time that passes: under a paused clock a child seems to stall. Dropping it ends the children that wait for a script; those in use go on.
+/// It needs a Tokio runtime with I/O and a clock that runs: under a paused clock a child seems to stall. Dropping it ends
+/// the children that wait for a script; those in use go on.
 pub struct ChildHost {
     options: Arc<ChildOptions>,
     pool: Arc<Pool>,
-    home: Arc<Home>,
-    turns: Arc<Semaphore>,
+    supervisor: Arc<Supervisor>,
+    in_use: Arc<Semaphore>,
     warned: Once,
 }
 
 impl ChildHost {
-    /// Starts its threads and asks for the first children. Whether they can be had shows when one is opened.
+    /// Starts its threads and the first children. An error of a child shows when a VM is opened.
     pub fn new(options: ChildOptions) -> io::Result<Self> {
         let options = Arc::new(options);
-        let home = Home::new(Arc::clone(&options))?;
         let pool = Arc::new(Pool::new(options.warm));
-        home.ask(Job::Fill(Arc::downgrade(&pool)));
+        let supervisor = Supervisor::new(Arc::clone(&options), &pool)?;
         let most = options.most.clamp(1, Semaphore::MAX_PERMITS);
-        Ok(Self { options, pool, home, turns: Arc::new(Semaphore::new(most)), warned: Once::new() })
+        Ok(Self { options, pool, supervisor, in_use: Arc::new(Semaphore::new(most)), warned: Once::new() })
     }
 
     /// How isolated scripts are here: what a child has achieved, not what a kernel of this version should offer.
@@ -94,21 +94,16 @@ impl ChildHost {
     }
 
     async fn child(&self) -> Result<(ChildVm, Hello), ScriptFault> {
-        let permit = Arc::clone(&self.turns).acquire_owned().await.map_err(unavailable)?;
-        let ahead = self.pool.take();
-        self.home.ask(Job::Fill(Arc::downgrade(&self.pool)));
-        let mut leash = match ahead {
-            Some(leash) => leash,
-            None => self.start().await?,
-        };
-        leash.hold(permit);
-        ChildVm::greet(leash, &self.options.limits).await
-    }
-
-    async fn start(&self) -> Result<Leash, ScriptFault> {
-        let (asker, answer) = oneshot::channel();
-        self.home.ask(Job::One(asker));
-        answer.await.map_err(unavailable)?.map_err(unavailable)
+        let permit = Arc::clone(&self.in_use).acquire_owned().await.map_err(unavailable)?;
+        let (waiting, started) = oneshot::channel();
+        match self.pool.take() {
+            Some(ready) => drop(waiting.send(Ok(ready))),
+            None => self.supervisor.ask(Job::Start(waiting)),
+        }
+        self.supervisor.ask(Job::Fill);
+        let mut child = started.await.map_err(unavailable)?.map_err(unavailable)?;
+        child.hold(permit);
+        ChildVm::connect(child, &self.options.limits).await
     }
 }
 

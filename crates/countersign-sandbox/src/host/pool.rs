@@ -1,44 +1,76 @@
 //! Children that were started ahead, so that a script need not wait for a process.
+//!
+//! Promise: the next child is started before the last one is taken. Whoever takes the last one makes the pool larger, up
+//! to a bound; a pool that nobody takes from for [`IDLE_BOUND`] shrinks to its usual size.
 
 use std::collections::VecDeque;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
-use crate::host::process::Leash;
+use crate::host::process::ChildHandle;
+
+/// How many times its usual size a pool may have under load.
+pub(crate) const MOST_GROWTH: usize = 4;
+
+/// How long a pool that has grown keeps its size while nobody takes from it.
+pub(crate) const IDLE_BOUND: Duration = Duration::from_secs(5);
 
 /// Children that nobody uses yet. Dropping it ends them.
 pub(crate) struct Pool {
-    children: Mutex<VecDeque<Leash>>,
+    state: Mutex<State>,
+    usual: usize,
+}
+
+struct State {
+    /// The oldest first.
+    children: VecDeque<ChildHandle>,
     wanted: usize,
 }
 
 impl Pool {
-    /// An empty pool that wants so many.
-    pub(crate) fn new(wanted: usize) -> Self {
-        Self { children: Mutex::default(), wanted }
+    /// An empty pool of this usual size.
+    pub(crate) fn new(usual: usize) -> Self {
+        Self { state: Mutex::new(State { children: VecDeque::new(), wanted: usual }), usual }
     }
 
-    /// The one that has waited longest, which is the likeliest to be ready. The dead are left out, and collected.
-    pub(crate) fn take(&self) -> Option<Leash> {
-        loop {
-            let mut leash = self.children().pop_front()?;
-            if leash.lives() {
-                return Some(leash);
+    /// The child that has waited longest, which had the most time to get ready. Dead ones are dropped.
+    pub(crate) fn take(&self) -> Option<ChildHandle> {
+        let mut state = self.state();
+        let mut taken = None;
+        while let Some(mut child) = state.children.pop_front() {
+            if child.is_running() {
+                taken = Some(child);
+                break;
             }
         }
+        if state.children.is_empty() {
+            state.wanted = (state.wanted + 1).min(self.usual * MOST_GROWTH);
+        }
+        taken
     }
 
-    /// True if there is room for another.
-    pub(crate) fn wants_more(&self) -> bool {
-        self.children().len() < self.wanted
+    pub(crate) fn has_room(&self) -> bool {
+        let state = self.state();
+        state.children.len() < state.wanted
     }
 
-    /// Adds one.
-    pub(crate) fn put(&self, leash: Leash) {
-        self.children().push_back(leash);
+    pub(crate) fn put(&self, child: ChildHandle) {
+        self.state().children.push_back(child);
     }
 
-    fn children(&self) -> std::sync::MutexGuard<'_, VecDeque<Leash>> {
-        // A queue is whole between its operations, whoever panicked.
-        self.children.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(crate) fn has_grown(&self) -> bool {
+        self.state().wanted > self.usual
+    }
+
+    /// Goes back to the usual size, and ends the children beyond it.
+    pub(crate) fn shrink(&self) {
+        let mut state = self.state();
+        state.wanted = self.usual;
+        state.children.truncate(self.usual);
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        // The state is consistent between its operations, so a panic elsewhere does no harm.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

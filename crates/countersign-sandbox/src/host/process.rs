@@ -1,118 +1,145 @@
-//! A child process on a leash: whoever drops the leash has killed the child, and somebody collects what is left of it.
+//! Child processes. Dropping a [`ChildHandle`] kills its child, and a thread reaps it.
 //!
-//! Promise: no child outlives its leash, and none stays behind as a zombie. Children are started by one thread that lives
-//! as long as any of them: the kernel takes a child down with the *thread* that started it, not only with the process.
+//! Promise: no child outlives its handle, and none stays behind as a zombie. One thread starts all children and lives as
+//! long as any of them: the kernel kills a child when the *thread* that started it ends, not only when the process does.
 
 use std::io::{self, Read};
 use std::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
-use std::sync::mpsc;
+use std::sync::mpsc::{self, RecvTimeoutError};
 use std::sync::{Arc, Weak};
 
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
 use crate::host::ChildOptions;
-use crate::host::pool::Pool;
+use crate::host::pool::{IDLE_BOUND, Pool};
 
-/// How much of what a child says before it dies is kept.
-const MAX_LAST_WORDS_BYTES: u64 = 2 * 1024;
+/// How much of a dead child's error output is kept.
+const MAX_STDERR_BYTES: u64 = 2 * 1024;
 
-/// Where children begin and end: one thread starts them, another collects the dead. Both end with the last holder.
-pub(crate) struct Home {
+/// The two threads that start and reap children. Both end when the last `Arc` of this is dropped.
+pub(crate) struct Supervisor {
     jobs: mpsc::Sender<Job>,
-    dead: mpsc::Sender<Dead>,
+    killed: mpsc::Sender<Killed>,
 }
 
-/// What the starting thread is asked for.
+/// Work for the starting thread.
 pub(crate) enum Job {
-    /// To fill the pool.
-    Fill(Weak<Pool>),
-    /// One child, now.
-    One(oneshot::Sender<io::Result<Leash>>),
+    /// Start another child for the pool, if it has room.
+    Fill,
+    /// Start one child for somebody who waits for it.
+    Start(oneshot::Sender<io::Result<ChildHandle>>),
 }
 
-/// A child that was killed and is to be collected.
-struct Dead {
+struct Killed {
     process: Child,
-    told: Option<oneshot::Sender<ExitStatus>>,
-    /// Given back once the child is gone, so that the bound on children is one on processes.
+    reaped: Option<oneshot::Sender<ExitStatus>>,
+    /// Released when the child is reaped, so that the bound on children in use is one on processes.
     _permit: Option<OwnedSemaphorePermit>,
 }
 
-impl Home {
-    /// Starts both threads.
-    pub(crate) fn new(options: Arc<ChildOptions>) -> io::Result<Arc<Self>> {
+impl Supervisor {
+    /// Starts both threads; the first of them fills the pool.
+    pub(crate) fn new(options: Arc<ChildOptions>, pool: &Arc<Pool>) -> io::Result<Arc<Self>> {
         let (jobs, asked) = mpsc::channel();
-        let (dead, killed) = mpsc::channel();
-        let home = Arc::new(Self { jobs, dead });
-        let weak = Arc::downgrade(&home);
+        let (killed, to_reap) = mpsc::channel();
+        let supervisor = Arc::new(Self { jobs, killed });
+        let starter =
+            Starter { supervisor: Arc::downgrade(&supervisor), pool: Arc::downgrade(pool), options };
         let thread = |name: &str| std::thread::Builder::new().name(name.to_owned());
-        thread("sandbox-spawner").spawn(move || spawn_children(&asked, &weak, &options))?;
-        thread("sandbox-reaper").spawn(move || collect(&killed))?;
-        Ok(home)
+        thread("sandbox-spawner").spawn(move || starter.run(&asked))?;
+        thread("sandbox-reaper").spawn(move || reap_all(&to_reap))?;
+        Ok(supervisor)
     }
 
-    /// Asks the starting thread for something. It is there as long as this is.
     pub(crate) fn ask(&self, job: Job) {
+        // The thread receives as long as this exists.
         let _ = self.jobs.send(job);
     }
 }
 
-fn spawn_children(asked: &mpsc::Receiver<Job>, home: &Weak<Home>, options: &ChildOptions) {
-    for job in asked {
-        let Some(home) = home.upgrade() else { return };
-        match job {
-            Job::Fill(pool) => {
-                while let Some(pool) = pool.upgrade().filter(|pool| pool.wants_more()) {
-                    match Leash::start(options, &home) {
-                        Ok(leash) => pool.put(leash),
-                        Err(error) => {
-                            // Whoever needs one next tries again and hears why.
-                            tracing::warn!(%error, "no sandbox could be started ahead");
-                            break;
-                        }
-                    }
+struct Starter {
+    supervisor: Weak<Supervisor>,
+    pool: Weak<Pool>,
+    options: Arc<ChildOptions>,
+}
+
+impl Starter {
+    fn run(&self, asked: &mpsc::Receiver<Job>) {
+        let mut can_start = true;
+        loop {
+            let job = self.next(asked, can_start);
+            let Some(supervisor) = self.supervisor.upgrade() else { return };
+            match job {
+                Ok(Job::Start(waiting)) => {
+                    // If nobody waits any more, the handle is dropped and the child killed.
+                    let _ = waiting.send(ChildHandle::start(&self.options, &supervisor));
+                    can_start = true;
                 }
-            }
-            Job::One(asker) => {
-                // If nobody waits any more, dropping the leash ends the child.
-                let _ = asker.send(Leash::start(options, &home));
+                Ok(Job::Fill) => can_start = self.add_to_pool(&supervisor),
+                Err(RecvTimeoutError::Timeout) => {
+                    self.pool.upgrade().inspect(|pool| pool.shrink());
+                }
+                Err(RecvTimeoutError::Disconnected) => return,
             }
         }
     }
+
+    /// A script that waits for its child comes first, then the pool as long as it has room.
+    fn next(&self, asked: &mpsc::Receiver<Job>, can_start: bool) -> Result<Job, RecvTimeoutError> {
+        let pool = self.pool.upgrade().map(|pool| (pool.has_room(), pool.has_grown()));
+        match pool {
+            Some((true, _)) if can_start => asked.try_recv().or(Ok(Job::Fill)),
+            Some((_, true)) => asked.recv_timeout(IDLE_BOUND),
+            _ => asked.recv().map_err(|_| RecvTimeoutError::Disconnected),
+        }
+    }
+
+    /// False if no child could be started: then the next script that needs one tries again, and reports the error.
+    fn add_to_pool(&self, supervisor: &Arc<Supervisor>) -> bool {
+        let Some(pool) = self.pool.upgrade().filter(|pool| pool.has_room()) else { return true };
+        match ChildHandle::start(&self.options, supervisor) {
+            Ok(child) => pool.put(child),
+            Err(error) => {
+                tracing::warn!(%error, "no sandbox could be started ahead");
+                return false;
+            }
+        }
+        true
+    }
 }
 
-fn collect(killed: &mpsc::Receiver<Dead>) {
-    for mut dead in killed {
-        match dead.process.wait() {
+fn reap_all(killed: &mpsc::Receiver<Killed>) {
+    for mut child in killed {
+        match child.process.wait() {
             Ok(status) => {
-                let _ = dead.told.map(|told| told.send(status));
+                let _ = child.reaped.map(|reaped| reaped.send(status));
             }
-            Err(error) => tracing::warn!(%error, "a sandbox could not be collected"),
+            Err(error) => tracing::warn!(%error, "a sandbox could not be reaped"),
         }
     }
 }
 
 /// A running child.
-pub(crate) struct Leash {
-    /// Gone once it was handed to the collector.
+pub(crate) struct ChildHandle {
+    /// None once the reaper has it.
     process: Option<Child>,
     pid: u32,
     pipes: Option<Pipes>,
-    last_words: Option<ChildStderr>,
+    stderr: Option<ChildStderr>,
     permit: Option<OwnedSemaphorePermit>,
-    home: Arc<Home>,
+    supervisor: Arc<Supervisor>,
 }
 
-/// The two ends that a host talks to a child through.
+/// The host's ends of a child's pipes.
 pub(crate) struct Pipes {
     pub(crate) orders: ChildStdin,
     pub(crate) replies: ChildStdout,
 }
 
-impl Leash {
+impl ChildHandle {
     #[expect(clippy::disallowed_methods, reason = "this is the module that owns the sandbox's processes")]
-    fn start(options: &ChildOptions, home: &Arc<Home>) -> io::Result<Self> {
+    fn start(options: &ChildOptions, supervisor: &Arc<Supervisor>) -> io::Result<Self> {
         let limits = serde_json::to_string(&options.limits)?;
         let mut command = Command::new(&options.program);
         command
@@ -126,70 +153,73 @@ impl Leash {
         #[cfg(unix)]
         {
             use std::os::unix::process::CommandExt as _;
-            // Ctrl-C at a terminal is meant for the gateway, which puts its scripts away; it must not kill them first.
+            // Ctrl-C at a terminal is for the gateway, which parks its scripts; it must not kill them first.
             command.process_group(0);
         }
         let mut process = command.spawn()?;
         let (orders, replies) = (process.stdin.take(), process.stdout.take());
-        let last_words = process.stderr.take();
-        let pipes = orders.zip(replies).map(|(orders, replies)| Pipes { orders, replies });
-        let pid = process.id();
-        Ok(Self { process: Some(process), pid, pipes, last_words, permit: None, home: Arc::clone(home) })
+        Ok(Self {
+            pid: process.id(),
+            pipes: orders.zip(replies).map(|(orders, replies)| Pipes { orders, replies }),
+            stderr: process.stderr.take(),
+            process: Some(process),
+            permit: None,
+            supervisor: Arc::clone(supervisor),
+        })
     }
 
-    /// Its number, for as long as this lives: the number cannot go to another before the child is collected.
+    /// Valid as long as this lives: the number cannot be given to another process before the child is reaped.
     pub(crate) fn pid(&self) -> u32 {
         self.pid
     }
 
-    /// True if it has not ended by itself.
-    pub(crate) fn lives(&mut self) -> bool {
+    pub(crate) fn is_running(&mut self) -> bool {
         self.process.as_mut().is_some_and(|process| matches!(process.try_wait(), Ok(None)))
     }
 
     /// Its pipes, once.
-    pub(crate) fn pipes(&mut self) -> Option<Pipes> {
+    pub(crate) fn take_pipes(&mut self) -> Option<Pipes> {
         self.pipes.take()
     }
 
-    /// From here on it counts among those in use.
+    /// From here on it counts among the children in use.
     pub(crate) fn hold(&mut self, permit: OwnedSemaphorePermit) {
         self.permit = Some(permit);
     }
 
-    /// Kills it and answers how it ended, which is its own way if it was faster, and what it said last.
-    pub(crate) async fn end(mut self) -> (Option<ExitStatus>, String) {
-        let (told, ended) = oneshot::channel();
-        self.kill(Some(told));
-        let status = ended.await.ok();
-        (status, self.last_words.take().map(last_words).unwrap_or_default())
+    /// Kills it. Returns its exit status, which is its own if it had ended before, and its error output.
+    pub(crate) async fn reap(mut self) -> (Option<ExitStatus>, String) {
+        let (reaped, status) = oneshot::channel();
+        self.kill(Some(reaped));
+        let status = status.await.ok();
+        (status, self.stderr.take().map(error_output).unwrap_or_default())
     }
 
-    fn kill(&mut self, told: Option<oneshot::Sender<ExitStatus>>) {
+    fn kill(&mut self, reaped: Option<oneshot::Sender<ExitStatus>>) {
         let Some(mut process) = self.process.take() else { return };
-        // It fails only where the child was collected already.
+        // This fails only if the child was reaped before.
         let _ = process.kill();
-        let dead = Dead { process, told, _permit: self.permit.take() };
-        if let Err(mpsc::SendError(mut dead)) = self.home.dead.send(dead) {
-            let _ = dead.process.wait();
+        let killed = Killed { process, reaped, _permit: self.permit.take() };
+        if let Err(mpsc::SendError(mut killed)) = self.supervisor.killed.send(killed) {
+            let _ = killed.process.wait();
         }
     }
 }
 
-impl Drop for Leash {
+impl Drop for ChildHandle {
     fn drop(&mut self) {
         self.kill(None);
     }
 }
 
-/// What a dead child left in its error pipe, on one line. Never waits.
-fn last_words(pipe: ChildStderr) -> String {
+/// What a dead child left in its error pipe, on one line. Never blocks.
+fn error_output(pipe: ChildStderr) -> String {
     if fcntl(&pipe, FcntlArg::F_SETFL(OFlag::O_NONBLOCK)).is_err() {
         return String::new();
     }
     let mut bytes = Vec::new();
-    // An error means that there is no more to be had; what came before counts.
-    let _ = pipe.take(MAX_LAST_WORDS_BYTES).read_to_end(&mut bytes);
+    // An error means that there is no more to read; the bytes before it count.
+    let _ = pipe.take(MAX_STDERR_BYTES).read_to_end(&mut bytes);
     let text = String::from_utf8_lossy(&bytes);
     text.trim().chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
 }

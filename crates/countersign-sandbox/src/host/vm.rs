@@ -1,10 +1,11 @@
 //! A script in a child of its own.
 //!
-//! Promise: whatever the child does, the host gets a turn that passed every check or a fault, and keeps its own time,
-//! memory and life. Dropping the VM, or a call of it that has not answered yet, ends the child.
+//! Promise: whatever the child does, the host gets a turn that passed every check or a fault, and its own time and memory
+//! stay bounded. Dropping the VM, or a call of it that has not answered yet, ends the child.
 
 use std::os::fd::OwnedFd;
 use std::os::unix::process::ExitStatusExt;
+use std::pin::Pin;
 use std::process::ExitStatus;
 use std::time::Duration;
 
@@ -13,106 +14,103 @@ use countersign_kernel::ports::{Completion, Program, ScriptFault, Stripped, Turn
 use nix::sys::signal::Signal;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::unix::pipe;
+use tokio::time::{Instant, Sleep};
 
 use crate::frame::{self, Decoder, FrameFault};
-use crate::host::check::{self, Collected};
-use crate::host::process::Leash;
+use crate::host::check::{self, TurnCheck};
+use crate::host::process::ChildHandle;
 use crate::host::watchdog::{STALL_BOUND, Verdict, WATCH_EVERY, Watchdog};
 use crate::limits::Limits;
-use crate::message::{Hello, Order, Reply, Then, deliveries};
-use crate::worker::session::{cpu_limit, out_of_memory};
+use crate::message::{Answer, Hello, Order, Reply, Then, deliveries};
 
-/// How much is read at once.
-const READ_BYTES: usize = 64 * 1024;
-
-/// How long a child may take to say its first word.
+/// How long a child may take to send its first frame.
 pub(crate) const HELLO_BOUND: Duration = Duration::from_secs(10);
 
-/// What the standard library writes before it gives up for want of memory.
-const NO_MEMORY_WORDS: &str = "memory allocation of";
+/// What the standard library writes before it aborts for lack of memory.
+const OUT_OF_MEMORY_TEXT: &str = "memory allocation of";
 
 /// A script in a child.
 pub(crate) struct ChildVm {
-    /// Gone while a reply is owed, and after the end: a call that is dropped takes the child with it.
-    child: Option<Talk>,
+    /// None while a reply is owed and after the end, so that a call that is dropped ends the child.
+    child: Option<Connection>,
     limits: Limits,
     /// How many requests the script has made.
     requests: u32,
 }
 
-/// A child, and the way to talk to it.
-struct Talk {
-    leash: Leash,
+/// A child and the pipes to it.
+struct Connection {
+    child: ChildHandle,
     orders: pipe::Sender,
     replies: pipe::Receiver,
+    /// The order that is being sent; kept for its memory.
+    frame: Vec<u8>,
     decoder: Decoder,
-    read: Vec<u8>,
     watchdog: Watchdog,
+    /// When the watchdog looks next. One timer serves all turns: most are over long before it fires.
+    next_look: Pin<Box<Sleep>>,
 }
 
 /// Why a child cannot go on.
-enum Trouble {
-    /// It hung up.
+enum Broken {
     HungUp,
-    /// It said what no child says.
-    Odd(String),
-    /// The watchdog says so.
+    /// It sent something that no child of ours sends.
+    Protocol(String),
     Watchdog(Verdict),
 }
 
 impl ChildVm {
-    /// Takes over a child that has said nothing yet, and hears it out.
-    pub(crate) async fn greet(leash: Leash, limits: &Limits) -> Result<(Self, Hello), ScriptFault> {
+    /// Takes over a child that has sent nothing yet, and waits for its first frame.
+    pub(crate) async fn connect(child: ChildHandle, limits: &Limits) -> Result<(Self, Hello), ScriptFault> {
         let unavailable = |cause: String| ScriptFault::Unavailable { cause };
-        let mut talk = Talk::new(leash, limits).map_err(|error| unavailable(error.to_string()))?;
-        let greeted = tokio::time::timeout(HELLO_BOUND, talk.hello()).await;
-        let trouble = match greeted {
+        let mut child = Connection::new(child, limits).map_err(|error| unavailable(error.to_string()))?;
+        let broken = match tokio::time::timeout(HELLO_BOUND, child.hello()).await {
             Ok(Ok(hello)) => {
-                talk.watchdog = Watchdog::new(talk.leash.pid(), limits);
-                return Ok((Self { child: Some(talk), limits: limits.clone(), requests: 0 }, hello));
+                // What the child computed to get ready is not the script's.
+                child.watchdog = Watchdog::new(child.child.pid(), limits);
+                return Ok((Self { child: Some(child), limits: limits.clone(), requests: 0 }, hello));
             }
-            Ok(Err(trouble)) => trouble,
-            Err(_) => Trouble::Odd(format!("no word from it within {} s", HELLO_BOUND.as_secs())),
+            Ok(Err(broken)) => broken,
+            Err(_) => Broken::Protocol(format!("it sent nothing within {} s", HELLO_BOUND.as_secs())),
         };
-        Err(match talk.bury(trouble, limits).await {
+        Err(match child.reap(broken, limits).await {
             ScriptFault::Crashed { cause } => unavailable(cause),
             fault => unavailable(fault.to_string()),
         })
     }
 
-    /// Has an order carried out. What comes back passed every check.
-    async fn carry_out(&mut self, order: &Order) -> Result<Done, ScriptFault> {
-        let gone = || ScriptFault::Crashed { cause: "the script has ended already".to_owned() };
-        let mut frame = Vec::new();
-        frame::append(&mut frame, order).map_err(|fault| self.unsendable(&fault))?;
-        let mut talk = self.child.take().ok_or_else(gone)?;
-        let mut collected = Collected::new(&self.limits, self.requests);
-        match talk.exchange(&frame, &mut collected).await {
-            Ok(Answer::Turn) => {
-                let (turn, requests) = collected.turn();
-                self.requests = requests;
-                if turn.end.is_none() {
-                    self.child = Some(talk);
+    /// Sends an order and returns its answer, which passed every check.
+    async fn execute(&mut self, order: &Order) -> Result<Answer, ScriptFault> {
+        let ended = || ScriptFault::Crashed { cause: "the script has ended already".to_owned() };
+        let mut child = self.child.take().ok_or_else(ended)?;
+        child.frame.clear();
+        if let Err(fault) = frame::append(&mut child.frame, order) {
+            self.child = Some(child);
+            return Err(self.unsendable(&fault));
+        }
+        let turn = TurnCheck::new(&self.limits, self.requests);
+        match child.exchange(turn).await {
+            Ok(Ok(answer)) => {
+                if let Answer::Turn(turn) = &answer {
+                    self.requests += u32::try_from(turn.requests.len()).unwrap_or(u32::MAX);
                 }
-                Ok(Done::Turn(turn))
+                let ended = matches!(&answer, Answer::Turn(turn) if turn.end.is_some());
+                self.child = Some(child).filter(|_| !ended);
+                Ok(answer)
             }
-            Ok(Answer::Stripped(stripped)) => {
-                self.child = Some(talk);
-                Ok(Done::Stripped(stripped))
-            }
-            Ok(Answer::Fault(said)) => Err(check::fault(said, &self.limits)),
-            Err(trouble) => Err(talk.bury(trouble, &self.limits).await),
+            Ok(Err(fault)) => Err(check::fault(fault, &self.limits)),
+            Err(broken) => Err(child.reap(broken, &self.limits).await),
         }
     }
 
     async fn turn(&mut self, order: &Order) -> Result<Turn, ScriptFault> {
-        match self.carry_out(order).await? {
-            Done::Turn(turn) => Ok(turn),
-            Done::Stripped(_) => Err(self.answered_something_else()),
+        match self.execute(order).await? {
+            Answer::Turn(turn) => Ok(turn),
+            Answer::Stripped(_) => Err(self.wrong_answer()),
         }
     }
 
-    fn answered_something_else(&mut self) -> ScriptFault {
+    fn wrong_answer(&mut self) -> ScriptFault {
         self.child = None;
         ScriptFault::Crashed { cause: "it answered something else than it was asked".to_owned() }
     }
@@ -134,19 +132,19 @@ impl Vm for ChildVm {
         if bytes > bound {
             return Err(ScriptFault::TooLong { bytes, bound });
         }
-        match self.carry_out(&Order::Strip { source: source.to_owned() }).await? {
-            Done::Stripped(stripped) => Ok(stripped),
-            Done::Turn(_) => Err(self.answered_something_else()),
+        match self.execute(&Order::Strip { source: source.to_owned() }).await? {
+            Answer::Stripped(stripped) => Ok(stripped),
+            Answer::Turn(_) => Err(self.wrong_answer()),
         }
     }
 
     async fn start(&mut self, program: Program) -> Result<Turn, ScriptFault> {
-        self.turn(&Order::start(program)).await
+        self.turn(&Order::Start(program)).await
     }
 
     async fn deliver(&mut self, completions: Vec<Completion>) -> Result<Turn, ScriptFault> {
         let mut whole = Turn::default();
-        // Each batch is answered before the next is sent: neither side ever writes while the other does.
+        // Each batch is answered before the next is sent: the two sides never write at the same time.
         for order in deliveries(completions) {
             let turn = self.turn(&order).await?;
             whole.requests.extend(turn.requests);
@@ -160,143 +158,122 @@ impl Vm for ChildVm {
     }
 }
 
-/// What a child answered, turns apart, which are collected beside it.
-enum Answer {
-    Turn,
-    Stripped(Stripped),
-    Fault(ScriptFault),
-}
-
-/// What became of an order.
-enum Done {
-    Turn(Turn),
-    Stripped(Stripped),
-}
-
-impl Talk {
-    fn new(mut leash: Leash, limits: &Limits) -> std::io::Result<Self> {
-        let pipes = leash.pipes().ok_or(std::io::ErrorKind::BrokenPipe)?;
-        let watchdog = Watchdog::new(leash.pid(), limits);
+impl Connection {
+    fn new(mut child: ChildHandle, limits: &Limits) -> std::io::Result<Self> {
+        let pipes = child.take_pipes().ok_or(std::io::ErrorKind::BrokenPipe)?;
+        let watchdog = Watchdog::new(child.pid(), limits);
         Ok(Self {
-            leash,
+            child,
             orders: pipe::Sender::from_owned_fd(OwnedFd::from(pipes.orders))?,
             replies: pipe::Receiver::from_owned_fd(OwnedFd::from(pipes.replies))?,
+            frame: Vec::new(),
             decoder: Decoder::default(),
-            read: vec![0; READ_BYTES],
             watchdog,
+            next_look: Box::pin(tokio::time::sleep(WATCH_EVERY)),
         })
     }
 
-    async fn hello(&mut self) -> Result<Hello, Trouble> {
-        self.frame().await.and_then(|frame| check::hello(frame).map_err(Trouble::Odd))
+    async fn hello(&mut self) -> Result<Hello, Broken> {
+        let frame = next_frame(&mut self.replies, &mut self.decoder).await?;
+        check::hello(frame).map_err(Broken::Protocol)
     }
 
-    /// Sends an order and hears the whole answer, under the watchdog's eyes.
-    async fn exchange(&mut self, order: &[u8], into: &mut Collected<'_>) -> Result<Answer, Trouble> {
-        let Self { orders, replies, decoder, read, watchdog, .. } = self;
-        // A child speaks when it is asked; what lies here already is no answer to what comes now.
-        match replies.try_read(read) {
-            Ok(0) => return Err(Trouble::HungUp),
-            Err(_) if decoder.ahead() == 0 => {}
-            _ => return Err(Trouble::Odd("it spoke without being asked".to_owned())),
+    /// Sends the order in `frame` and waits for the whole answer, watched.
+    async fn exchange(&mut self, turn: TurnCheck<'_>) -> Result<Result<Answer, ScriptFault>, Broken> {
+        let Self { orders, replies, frame, decoder, watchdog, next_look, .. } = self;
+        // A child sends only answers. Bytes that are here before the order is sent answer nothing.
+        match replies.try_read(decoder.room()) {
+            Ok(0) => return Err(Broken::HungUp),
+            Err(_) if decoder.unread() == 0 => {}
+            _ => return Err(Broken::Protocol("it spoke without being asked".to_owned())),
         }
-        watchdog.owed();
-        let talk = async {
-            orders.write_all(order).await.map_err(|_| Trouble::HungUp)?;
-            answer(replies, decoder, read, into).await
+        watchdog.expect_reply();
+        let answer = async {
+            orders.write_all(frame).await.map_err(|_| Broken::HungUp)?;
+            answer(replies, decoder, turn).await
         };
-        tokio::pin!(talk);
+        tokio::pin!(answer);
         loop {
-            // The answer first: a child that has answered is never held to account for a late look at it.
+            // The answer comes first: a child that has answered is not blamed for a late look at it.
             tokio::select! {
                 biased;
-                answer = &mut talk => return answer,
-                () = tokio::time::sleep(WATCH_EVERY) => match watchdog.look() {
-                    Verdict::Fine => {}
-                    verdict => return Err(Trouble::Watchdog(verdict)),
-                },
+                answer = &mut answer => return answer,
+                () = next_look.as_mut() => next_look.as_mut().reset(Instant::now() + WATCH_EVERY),
+            }
+            match watchdog.look() {
+                Verdict::Fine => {}
+                verdict => return Err(Broken::Watchdog(verdict)),
             }
         }
     }
 
-    async fn frame(&mut self) -> Result<&[u8], Trouble> {
-        next_frame(&mut self.replies, &mut self.decoder, &mut self.read).await
-    }
-
-    /// Ends the child, and says in words why it had to end.
-    async fn bury(self, trouble: Trouble, limits: &Limits) -> ScriptFault {
-        let (status, last_words) = self.leash.end().await;
-        match trouble {
-            Trouble::Watchdog(Verdict::Overdue) => cpu_limit(limits),
-            Trouble::Watchdog(_) => {
+    /// Ends the child, and says why it had to end.
+    async fn reap(self, broken: Broken, limits: &Limits) -> ScriptFault {
+        let (status, stderr) = self.child.reap().await;
+        match broken {
+            Broken::Watchdog(Verdict::Overdue) => limits.cpu_exceeded(),
+            Broken::Watchdog(_) => {
                 let bound = STALL_BOUND.as_secs();
                 ScriptFault::Crashed { cause: format!("it neither answered nor computed for {bound} s") }
             }
-            Trouble::Odd(cause) => ScriptFault::Crashed { cause },
-            Trouble::HungUp => cause_of_death(status, &last_words, limits),
+            Broken::Protocol(cause) => ScriptFault::Crashed { cause },
+            Broken::HungUp => cause_of_death(status, &stderr, limits),
         }
     }
 }
 
-/// Hears out an answer: parts of a turn go into `into`.
+/// Reads a whole answer: a turn comes in as many frames as it takes, everything else in one.
 async fn answer(
     replies: &mut pipe::Receiver,
     decoder: &mut Decoder,
-    read: &mut [u8],
-    into: &mut Collected<'_>,
-) -> Result<Answer, Trouble> {
-    let mut parts = 0_usize;
+    mut turn: TurnCheck<'_>,
+) -> Result<Result<Answer, ScriptFault>, Broken> {
+    let mut amid_turn = false;
     loop {
-        let frame = next_frame(replies, decoder, read).await?;
+        let frame = next_frame(replies, decoder).await?;
         let bytes = frame.len();
-        let reply = check::reply(frame).map_err(Trouble::Odd)?;
-        match reply {
+        match check::reply(frame).map_err(Broken::Protocol)? {
             Reply::Part(part) => {
-                parts += 1;
-                if into.take(part, bytes).map_err(Trouble::Odd)? == Then::Nothing {
-                    return Ok(Answer::Turn);
+                amid_turn = true;
+                if turn.add(part, bytes).map_err(Broken::Protocol)? == Then::Nothing {
+                    return Ok(Ok(Answer::Turn(turn.finish())));
                 }
             }
-            Reply::Stripped(stripped) if parts == 0 => return Ok(Answer::Stripped(stripped)),
-            Reply::Fault(fault) => return Ok(Answer::Fault(fault)),
-            Reply::Stripped(_) => return Err(Trouble::Odd("a source amid a turn".to_owned())),
+            Reply::Stripped(_) if amid_turn => {
+                return Err(Broken::Protocol("a source amid a turn".to_owned()));
+            }
+            Reply::Stripped(stripped) => return Ok(Ok(Answer::Stripped(stripped))),
+            Reply::Fault(fault) => return Ok(Err(fault)),
         }
     }
 }
 
-async fn next_frame<'a>(
-    replies: &mut pipe::Receiver,
-    decoder: &'a mut Decoder,
-    read: &mut [u8],
-) -> Result<&'a [u8], Trouble> {
-    while !decoder.is_ready().map_err(|fault| Trouble::Odd(fault.to_string()))? {
-        match replies.read(read).await {
-            Ok(0) | Err(_) => return Err(Trouble::HungUp),
-            Ok(bytes) => decoder.feed(&read[..bytes]),
+async fn next_frame<'a>(replies: &mut pipe::Receiver, decoder: &'a mut Decoder) -> Result<&'a [u8], Broken> {
+    let protocol = |fault: FrameFault| Broken::Protocol(fault.to_string());
+    while !decoder.is_ready().map_err(protocol)? {
+        match replies.read(decoder.room()).await {
+            Ok(0) | Err(_) => return Err(Broken::HungUp),
+            Ok(bytes) => decoder.filled(bytes),
         }
     }
-    match decoder.frame() {
-        Ok(Some(frame)) => Ok(frame),
-        Ok(None) => Err(Trouble::HungUp),
-        Err(fault) => Err(Trouble::Odd(fault.to_string())),
-    }
+    decoder.frame().map_err(protocol)?.ok_or(Broken::HungUp)
 }
 
-/// What a child died of that ended by itself.
-fn cause_of_death(status: Option<ExitStatus>, last_words: &str, limits: &Limits) -> ScriptFault {
-    if last_words.contains(NO_MEMORY_WORDS) {
-        return out_of_memory(limits);
+/// Why a child ended that was not killed by the host.
+fn cause_of_death(status: Option<ExitStatus>, stderr: &str, limits: &Limits) -> ScriptFault {
+    if stderr.contains(OUT_OF_MEMORY_TEXT) {
+        return limits.out_of_memory();
     }
     let signal = status.and_then(|status| status.signal());
     let named = signal.and_then(|number| Signal::try_from(number).ok());
     let how = match (named, signal, status) {
-        (Some(Signal::SIGXCPU), ..) => return cpu_limit(limits),
+        (Some(Signal::SIGXCPU), ..) => return limits.cpu_exceeded(),
         (Some(Signal::SIGSYS), ..) => "ended by SIGSYS: it tried a forbidden system call".to_owned(),
         (Some(signal), ..) => format!("ended by {signal}"),
         (None, Some(number), _) => format!("ended by signal {number}"),
         (None, None, Some(status)) => format!("it ended with {status}"),
-        (None, None, None) => "it is gone, nobody knows how".to_owned(),
+        (None, None, None) => "it ended, and its exit status is unknown".to_owned(),
     };
-    let cause = if last_words.is_empty() { how } else { format!("{how}; it said: {last_words}") };
+    let cause = if stderr.is_empty() { how } else { format!("{how}; it said: {stderr}") };
     ScriptFault::Crashed { cause }
 }

@@ -1,13 +1,14 @@
-//! The watchdog: ends what computes for too long though its engine does not notice, and what does nothing at all.
+//! The watchdog: finds children that compute too long without their engine noticing, and children that do nothing.
 //!
-//! Promise: waiting is free, for it watches only while a reply is owed. It counts the child's computing time, not the
-//! clock, so that a busy machine ends nobody; and it counts its own ticks, so that a host that was stopped blames nobody.
+//! Promise: waiting is free, because it watches only while a reply is owed. It measures the child's CPU time, not the
+//! clock, so that no child is killed because the machine is busy; and it counts its own looks, so that no child is blamed
+//! for the time in which the host itself was stopped.
 
 use std::time::Duration;
 
 use crate::limits::Limits;
 
-/// How often it looks.
+/// The time between two looks.
 pub(crate) const WATCH_EVERY: Duration = Duration::from_millis(25);
 
 /// How much longer a child may compute than its script, so that the engine's own limit answers first.
@@ -16,47 +17,45 @@ pub(crate) const CPU_GRACE: Duration = Duration::from_millis(100);
 /// How long a child may owe a reply without computing.
 pub(crate) const STALL_BOUND: Duration = Duration::from_secs(30);
 
-/// Whoever computes less than this in [`STALL_BOUND`] does not compute.
+/// A child that computes less than this in [`STALL_BOUND`] has stalled.
 const STALL_PROGRESS: Duration = Duration::from_millis(5);
 
-/// Watches over one child.
+/// Watches one child.
 pub(crate) struct Watchdog {
     pid: u32,
     bound: Duration,
-    /// What the child had used before it got its script.
+    /// The CPU time that the child had used before it got its script.
     before: Duration,
-    /// What it had used when it last made progress.
+    /// The CPU time at the last progress.
     seen: Duration,
     idle: Duration,
 }
 
-/// What the watchdog makes of a child.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Verdict {
-    /// It may go on.
     Fine,
     /// It computed for too long.
     Overdue,
-    /// It owes a reply and does nothing for it.
+    /// It owes a reply and does not compute.
     Stalled,
 }
 
 impl Watchdog {
-    /// Watches a child from here on.
+    /// Starts to count a child's CPU time.
     pub(crate) fn new(pid: u32, limits: &Limits) -> Self {
         let before = cpu_time(pid).unwrap_or_default();
         let bound = limits.cpu.saturating_add(CPU_GRACE);
         Self { pid, bound, before, seen: before, idle: Duration::ZERO }
     }
 
-    /// A reply is owed from here on.
-    pub(crate) fn owed(&mut self) {
+    /// An order was sent.
+    pub(crate) fn expect_reply(&mut self) {
         self.idle = Duration::ZERO;
     }
 
-    /// [`WATCH_EVERY`] has passed, and the reply is still owed.
+    /// Judges a child that still owes its reply; to be called every [`WATCH_EVERY`].
     pub(crate) fn look(&mut self) -> Verdict {
-        // Without a reading only idleness can be told; the kernel's own bound on computing time still holds.
+        // Where the clock cannot be read, only stalling is found; the kernel's own CPU limit still holds.
         let used = cpu_time(self.pid).unwrap_or(self.seen);
         self.judge(used)
     }
@@ -75,7 +74,7 @@ impl Watchdog {
     }
 }
 
-/// How long a process has computed so far.
+/// The CPU time of a process.
 #[cfg(target_os = "linux")]
 fn cpu_time(pid: u32) -> Option<Duration> {
     use nix::time::ClockId;

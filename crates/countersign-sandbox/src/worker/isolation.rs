@@ -1,7 +1,7 @@
-//! What a child gives up before it looks at anything: its parent's descriptors, files, network, other processes, and
-//! every system call that a script's engine does not need.
+//! What a child gives up before it reads anything: its parent's descriptors, files, network, other processes, and every
+//! system call that a script's engine does not need.
 //!
-//! Promise: each layer says what became of it. A layer that this system lacks is named, never passed over: the host runs
+//! Promise: each layer reports what it achieved. A layer that this system lacks is named, never passed over: the host runs
 //! no script where one is missing, unless the operator allows weaker isolation, and `doctor` shows it.
 
 use std::fmt;
@@ -113,13 +113,9 @@ impl fmt::Display for Isolation {
     }
 }
 
-/// Everything up to the point where threads can still be started. For this process there is no way back.
-pub(crate) fn enclose(limits: &Limits) -> Isolation {
-    enclose_but(limits, None)
-}
-
-/// The same without one layer, for tests that look at what the others stop.
-pub(crate) fn enclose_but(limits: &Limits, left_out: Option<&str>) -> Isolation {
+/// Applies every layer that still allows a thread to be started, irrevocably. Tests leave layers out to see what the others
+/// stop.
+pub(crate) fn isolate(limits: &Limits, left_out: Option<&str>) -> Isolation {
     let unless = |name: &str, layer: &dyn Fn() -> Layer| match left_out {
         Some(left_out) if left_out.contains(name) => Layer::Absent("left out".to_owned()),
         _ => layer(),
@@ -134,8 +130,8 @@ pub(crate) fn enclose_but(limits: &Limits, left_out: Option<&str>) -> Isolation 
     }
 }
 
-/// The rest, for every thread of this process.
-pub(crate) fn seal(isolation: &mut Isolation) {
+/// Applies the remaining layers, to every thread of this process.
+pub(crate) fn forbid_the_rest(isolation: &mut Isolation) {
     if let Err(missing) = system::start_nothing_more() {
         isolation.resources = match std::mem::replace(&mut isolation.resources, Layer::Full) {
             Layer::Full => Layer::Partial(missing),
@@ -145,7 +141,7 @@ pub(crate) fn seal(isolation: &mut Isolation) {
     isolation.seccomp = system::allow_only_what_is_needed();
 }
 
-/// What the kernel enforces, should the engine's own limits fail.
+/// The limits that the kernel enforces if the engine's own fail.
 pub(crate) struct Bounds {
     pub(crate) address_bytes: u64,
     pub(crate) data_bytes: u64,

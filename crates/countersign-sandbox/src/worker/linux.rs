@@ -1,4 +1,4 @@
-//! The layers of isolation that Linux has to offer. Each is irrevocable, and each answers how far it came.
+//! The layers of isolation that Linux offers. Each is irrevocable, and each returns what it achieved.
 
 use landlock::{
     ABI, Access, AccessFs, AccessNet, CompatLevel, Compatible, Ruleset, RulesetAttr, RulesetStatus, Scope,
@@ -20,7 +20,7 @@ const FIRST_INHERITED: i32 = 3;
 /// Up to here descriptors are tried one by one, if the kernel does not say which there are.
 const TRIED_DESCRIPTORS: i32 = 4096;
 
-/// Closes what a parent, however careless, left open.
+/// Closes every descriptor that the parent left open.
 pub(crate) fn close_inherited() -> Layer {
     let listed: Option<Vec<i32>> = std::fs::read_dir("/proc/self/fd").ok().map(|entries| {
         entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
@@ -33,7 +33,7 @@ pub(crate) fn close_inherited() -> Layer {
         ),
     };
     for fd in open.into_iter().filter(|fd| *fd >= FIRST_INHERITED) {
-        // The list's own descriptor is closed by now; that this one says so is no fault.
+        // The descriptor of the list itself is closed already; that error is expected.
         let _ = nix::unistd::close(fd);
     }
     layer
@@ -45,13 +45,13 @@ pub(crate) fn hide_memory() -> Layer {
     hidden.map_or_else(|errno| Layer::Absent(errno.to_string()), |()| Layer::Full)
 }
 
-/// A killed parent takes its children along, in whatever state they are.
+/// The kernel kills this process when its parent dies, in whatever state it is.
 pub(crate) fn die_with_parent() -> Layer {
     prctl::set_pdeathsig(Signal::SIGKILL)
         .map_or_else(|errno| Layer::Absent(errno.to_string()), |()| Layer::Full)
 }
 
-/// A domain without a single right.
+/// Enters a landlock domain without any rights.
 pub(crate) fn give_up_files_and_network() -> Layer {
     let restricted = Ruleset::default()
         .set_compatibility(CompatLevel::BestEffort)
@@ -70,7 +70,7 @@ pub(crate) fn give_up_files_and_network() -> Layer {
     }
 }
 
-/// The kernel's own bounds, should the engine's fail.
+/// Sets the kernel's own limits.
 pub(crate) fn bound_resources(bounds: &Bounds) -> Layer {
     let wanted = [
         ("memory", Resource::RLIMIT_AS, bounds.address_bytes),

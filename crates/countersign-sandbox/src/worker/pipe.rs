@@ -5,40 +5,30 @@ use nix::errno::Errno;
 use crate::frame::Decoder;
 use crate::message::Order;
 
-/// How much is read at once.
-const READ_BYTES: usize = 64 * 1024;
-
 /// The orders, as they come in.
+#[derive(Default)]
 pub(crate) struct Orders {
     decoder: Decoder,
-    read: Vec<u8>,
-}
-
-impl Default for Orders {
-    fn default() -> Self {
-        Self { decoder: Decoder::default(), read: vec![0; READ_BYTES] }
-    }
 }
 
 impl Orders {
-    /// The next order; none once the host has hung up. What no host says is told in words.
+    /// The next order; none once the host has closed the pipe. The error says what is wrong with an order.
     pub(crate) fn next(&mut self) -> Result<Option<Order>, String> {
-        loop {
-            if let Some(frame) = self.decoder.frame().map_err(|fault| fault.to_string())? {
-                return serde_json::from_slice(frame).map(Some).map_err(|error| error.to_string());
-            }
-            match nix::unistd::read(std::io::stdin(), &mut self.read) {
+        while !self.decoder.is_ready().map_err(|fault| fault.to_string())? {
+            match nix::unistd::read(std::io::stdin(), self.decoder.room()) {
                 Ok(0) => return Ok(None),
-                Ok(bytes) => self.decoder.feed(&self.read[..bytes]),
+                Ok(bytes) => self.decoder.filled(bytes),
                 Err(Errno::EINTR) => {}
                 Err(errno) => return Err(errno.to_string()),
             }
         }
+        let frame = self.decoder.frame().map_err(|fault| fault.to_string())?.unwrap_or_default();
+        serde_json::from_slice(frame).map(Some).map_err(|error| error.to_string())
     }
 }
 
-/// Writes all of it, and empties it.
-pub(crate) fn answer(out: &mut Vec<u8>) -> Result<(), Errno> {
+/// Writes all of it to the host, and empties it.
+pub(crate) fn write(out: &mut Vec<u8>) -> Result<(), Errno> {
     let mut rest = out.as_slice();
     while !rest.is_empty() {
         match nix::unistd::write(std::io::stdout(), rest) {

@@ -1,4 +1,4 @@
-//! The system calls a child may make once it is sealed: read its orders, write its answers, manage memory, end.
+//! The system calls an isolated child may make: read its orders, write its answers, manage memory, end.
 //!
 //! Promise: everything that is not on this list ends the process at once. Memory can never be made executable. Opening a
 //! file is refused rather than deadly, since the allocator of the C library looks at a setting of the kernel when it gives

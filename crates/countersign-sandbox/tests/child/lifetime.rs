@@ -2,17 +2,18 @@
 
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
+use std::sync::Arc;
 use std::time::Duration;
 
 use countersign_kernel::ports::{ScriptFault, ScriptHost, Vm};
-use countersign_sandbox::ChildHost;
+use countersign_sandbox::{ChildHost, ChildOptions};
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::signal::{Signal, kill};
 use nix::sys::time::TimeValLike;
 use nix::unistd::Pid;
 use serde_json::json;
 
-use super::scene::{answer, assert_crashed, children_of, is_dead, returned, run, start, until};
+use super::scene::{answer, assert_crashed, children_of, is_dead, returned, run, start, until, worker};
 
 /// These look at all processes of this one, so each runs in a process of its own: the test program again, with one test.
 #[track_caller]
@@ -181,6 +182,47 @@ fn a_dead_child_ahead_is_replaced() {
             children.len() == 2 && children.iter().all(|(_, state)| *state != 'Z')
         })
         .await;
+    });
+}
+
+#[test]
+fn the_next_child_is_ahead_before_the_last_is_taken_and_the_pool_stays_within_its_bound() {
+    let name = "the_next_child_is_ahead_before_the_last_is_taken_and_the_pool_stays_within_its_bound";
+    alone(name, async |me| {
+        let host = Arc::new(ChildHost::new(ChildOptions { warm: 1, ..worker() }).unwrap());
+        until("one is ahead", || children_of(me).len() == 1).await;
+        let mut vms = vec![host.open().await.unwrap()];
+        until("two are ahead, since the last was taken", || children_of(me).len() == 3).await;
+        vms.push(host.open().await.unwrap());
+        until("two are ahead", || children_of(me).len() == 4).await;
+        // Sixteen at once take the last one again and again; four times the usual number is the most.
+        let mut more = tokio::task::JoinSet::new();
+        for _ in 0..16 {
+            let host = Arc::clone(&host);
+            more.spawn(async move { host.open().await.unwrap() });
+        }
+        vms.extend(more.join_all().await);
+        until("four are ahead", || children_of(me).len() == vms.len() + 4).await;
+        tokio::time::sleep(Duration::from_millis(500)).await;
+        assert_eq!(children_of(me).len(), vms.len() + 4, "and no more");
+        until("a pool that is not used shrinks", || children_of(me).len() == vms.len() + 1).await;
+        drop(vms);
+        until("one is ahead", || children_of(me).len() == 1).await;
+    });
+}
+
+#[test]
+fn a_child_ahead_has_isolated_itself_and_made_its_vm_before_it_is_asked_for() {
+    let name = "a_child_ahead_has_isolated_itself_and_made_its_vm_before_it_is_asked_for";
+    alone(name, async |me| {
+        let host = super::scene::host();
+        until("two are ahead", || children_of(me).len() == 2).await;
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        for (pid, _) in children_of(me) {
+            kill(Pid::from_raw(i32::try_from(pid).unwrap()), Signal::SIGSTOP).unwrap();
+        }
+        let opened = tokio::time::timeout(Duration::from_secs(5), host.open()).await;
+        assert!(opened.unwrap().is_ok(), "its report was there before it was stopped");
     });
 }
 

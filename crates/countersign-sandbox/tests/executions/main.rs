@@ -6,6 +6,7 @@ mod bounds;
 mod calls;
 mod crashes;
 mod doubt;
+mod edges;
 mod fixture;
 mod lifecycle;
 mod pausing;

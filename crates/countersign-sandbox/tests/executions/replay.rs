@@ -129,32 +129,28 @@ fn rough(seed: u64, source: &str, disturbance: Disturbance) -> (Value, World) {
         let faults = match chance.below(3) {
             _ if disturbance == Disturbance::Park => Faults::none(),
             0 => Faults::none(),
-            // The first two writes are the rulebook's and the session's, which every life begins with.
+            // The first two writes of the first life are the rulebook's and the session's.
             1 => Faults::at(3 + chance.below(8), Fault::CrashBefore),
             _ => Faults::at(3 + chance.below(8), Fault::CrashAfter),
         };
         let answers = chance.below(4);
-        world.life_on(
-            &faults,
-            |builder| builder,
-            async |gateway| {
-                let life = async {
-                    if gateway.run(keyed(source)).await.is_ok() {
-                        for _ in 0..answers {
-                            answer_oldest(&world, &gateway).await;
-                        }
-                        if disturbance == Disturbance::Park {
-                            tokio::time::sleep(Duration::from_secs(10)).await;
-                        }
+        world.life_until_death(&faults, async |gateway| {
+            let life = async {
+                if gateway.run(keyed(source)).await.is_ok() {
+                    for _ in 0..answers {
+                        answer_oldest(&world, &gateway).await;
                     }
-                };
-                tokio::select! {
-                    biased;
-                    () = faults.until_crashed() => {}
-                    () = life => {}
+                    if disturbance == Disturbance::Park {
+                        tokio::time::sleep(Duration::from_secs(10)).await;
+                    }
                 }
-            },
-        );
+            };
+            tokio::select! {
+                biased;
+                () = faults.until_crashed() => {}
+                () = life => {}
+            }
+        });
     }
     let value = world.life(async |gateway| to_its_end(&world, &gateway, source).await);
     (value, world)
@@ -250,8 +246,9 @@ async fn forge(world: &World, execution: ExecutionId, code: &str) -> ExecutionId
             decision: None,
         })
         .collect();
+    let commit = countersign_core::commit::StoredCommit::of(&events, None).unwrap();
     let journal =
-        countersign_kernel::ports::JournalWrite { expected: 0, row, opened, decided: vec![], events };
+        countersign_kernel::ports::JournalWrite { expected: 0, row, opened, decided: vec![], commit };
     world.disk.commit(Write { journal: Some(journal), ..Write::default() }).await.unwrap();
     forged
 }

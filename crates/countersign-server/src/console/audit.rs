@@ -1,7 +1,7 @@
-//! The audit: every transition, newest first, narrowed down; the chain verified; all of it to take away.
+//! The audit: every transition, newest first, with filters, verification of the chain and an export.
 
 use axum::response::Response;
-use countersign_core::audit::AuditEntry;
+use countersign_core::audit::{AuditEntry, AuditRecord};
 use maud::{Markup, html};
 use serde::Deserialize;
 
@@ -57,7 +57,7 @@ pub(super) async fn page(reader: Reader, Params(wanted): Params<Wanted>) -> Resu
         @if list.items.is_empty() { p.faint { "No record fits." } } @else {
             div.scroll tabindex="0" role="region" aria-label="Records" { table {
                 thead { tr { th scope="col" { "No" } th scope="col" { "When" } th scope="col" { "What" } th scope="col" { "By" } th scope="col" { "Execution" } th scope="col" { "Detail" } } }
-                tbody { @for record in &list.items { (row(record)) } }
+                tbody { @for record in &list.items { (rows(record)) } }
             } }
         }
         (more("/audit", &kept, list.next_cursor.as_deref()))
@@ -65,21 +65,27 @@ pub(super) async fn page(reader: Reader, Params(wanted): Params<Wanted>) -> Resu
     Ok(reader.page(Place::Audit, "Audit", &main))
 }
 
-fn row(record: &wire::AuditRecord) -> Markup {
-    let entry: Option<AuditEntry> = serde_json::from_str(&record.entry).ok();
+/// A line for each transition; the record's number stands before the first.
+fn rows(record: &wire::AuditRecord) -> Markup {
+    let Ok(transitions) = wanted_form(record) else {
+        return html! { tr { td.number { (record.seq) } td colspan="5" { (text(&record.entry)) } } };
+    };
     html! {
-        tr {
-            td.number { (record.seq) }
-            @match entry {
-                None => td colspan="5" { (text(&record.entry)) },
-                Some(entry) => {
-                    td { (when::of(entry.at)) }
-                    td { (text(&entry.what)) }
-                    td { @if let Some(by) = &entry.by { (short(by.as_str())) } @else { span.faint { "gateway" } } }
-                    td { @if let Some(execution) = &entry.execution { a href={ "/executions/" (execution) } { code { (short(&execution.to_string())) } } } }
-                    td.detail { (text(&entry.detail)) }
-                }
+        @for (n, entry) in transitions.iter().enumerate() {
+            tr {
+                @if n == 0 { td.number rowspan=(transitions.len()) { (record.seq) } }
+                td { (when::of(entry.at)) }
+                td { (text(&entry.what)) }
+                td { @if let Some(by) = &entry.by { (short(by.as_str())) } @else { span.faint { "gateway" } } }
+                td { @if let Some(execution) = &entry.execution { a href={ "/executions/" (execution) } { code { (short(&execution.to_string())) } } } }
+                td.detail { (text(&entry.detail)) }
             }
         }
     }
+}
+
+/// The transitions of a record; an error where it is not of the form that this build writes.
+fn wanted_form(record: &wire::AuditRecord) -> Result<Vec<AuditEntry>, ()> {
+    let (prev, hash) = (record.prev.parse().map_err(drop)?, record.hash.parse().map_err(drop)?);
+    AuditRecord { seq: record.seq, entry: record.entry.clone(), prev, hash }.parse().map_err(drop)
 }

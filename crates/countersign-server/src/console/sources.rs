@@ -8,13 +8,15 @@ mod changes;
 mod detail;
 mod list;
 
+use std::collections::BTreeSet;
+
 use maud::{Markup, html};
 
 pub(super) use add::{page as add, preview};
 pub(super) use detail::page as one;
 pub(super) use list::page as list;
 
-use super::text::text;
+use super::text::{json, text};
 use crate::wire::{self, SourceHealth, SourceTool, ToolEffect, ToolStanding};
 
 const EFFECTS: [ToolEffect; 3] = [ToolEffect::Destroys, ToolEffect::Writes, ToolEffect::Reads];
@@ -142,6 +144,20 @@ fn described(description: &str) -> Markup {
     }
 }
 
+/// What else agents would read of a new tool: its title and schemas, whole and folded.
+fn definition(tool: &SourceTool) -> Markup {
+    html! {
+        @if let Some(definition) = &tool.definition {
+            details.whole { summary { "Title and schemas" } pre tabindex="0" { (json(definition)) } }
+        }
+    }
+}
+
+/// Where calls go: a document says that, and it need not be where the document is.
+fn servers(detail: &wire::SourceDetail) -> BTreeSet<&str> {
+    detail.tools.iter().filter_map(|tool| tool.server.as_deref()).collect()
+}
+
 /// Operations without a tool, and what else is odd.
 fn left_out(detail: &wire::SourceDetail) -> Markup {
     let unmapped = &detail.unmapped;
@@ -175,6 +191,25 @@ mod tests {
         assert!(page.contains("<details") && page.contains("(407 characters)"), "{page}");
         assert!(page.contains("⟦U+202E⟧</mark>&lt;b&gt;end"), "{page}");
         assert!(!described("Short.").into_string().contains("<details"));
+    }
+
+    #[test]
+    fn a_new_tool_is_shown_with_its_schemas_made_visible() {
+        let mut tool = SourceTool {
+            path: "hub.list".into(),
+            origin: "list".into(),
+            server: None,
+            effect: ToolEffect::Reads,
+            offered_effect: ToolEffect::Reads,
+            description: String::new(),
+            standing: ToolStanding::New,
+            changes: vec![],
+            definition: Some(serde_json::json!({ "title": "\u{202e}<b>keys" })),
+        };
+        let page = definition(&tool).into_string();
+        assert!(page.contains("⟦U+202E⟧</mark>&lt;b&gt;keys"), "{page}");
+        tool.definition = None;
+        assert_eq!(definition(&tool).into_string(), "");
     }
 
     #[test]

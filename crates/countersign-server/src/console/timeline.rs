@@ -184,6 +184,7 @@ fn words(body: &EventBody, secrets: &Secrets) -> Markup {
             EventBody::Decided { decision, .. } => (decided(decision)),
             EventBody::Rejudged { call, .. } => { "call " (call) " judged again: the policy changed" }
             EventBody::CallStarted { call, by } => { "call " (call) " started, " (authority(by)) }
+            EventBody::CallReentered { call } => { "call " (call) " goes on: its handler is entered again" }
             EventBody::StepRecorded { call, name, .. } => { "call " (call) " finished its step " code { (text(name)) } }
             EventBody::CallSettled { call, outcome } => { "call " (call) " " (ended(outcome, secrets)) }
             EventBody::CallRefused { path, failure, .. } => { "call of " code { (text(path)) } " refused: " (clean(&failure.message)) }
@@ -191,6 +192,7 @@ fn words(body: &EventBody, secrets: &Secrets) -> Markup {
             EventBody::SleepEnded { .. } => "woke up",
             EventBody::ScriptWaits { .. } => "the script waits for people",
             EventBody::Finished { outcome, .. } => { strong { (ended(outcome, secrets)) } }
+            EventBody::CancelRequested { by, reason } => { "cancel requested by " (short(by.as_str())) ": " (text(reason)) }
             EventBody::Cancelled { by, reason } => {
                 strong { "cancelled" } @if let Some(by) = by { " by " (short(by.as_str())) } ": " (text(reason))
             }

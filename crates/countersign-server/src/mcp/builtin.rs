@@ -2,7 +2,7 @@
 //! `handler.rs`.
 
 use countersign_core::ids::ExecutionId;
-use countersign_kernel::{Answer, Coverage, Decide, DecideError, Target, declarations};
+use countersign_kernel::{Answer, Coverage, Decide, DecideError, Target};
 
 use rmcp::ErrorData;
 use rmcp::model::{CallToolResponse, CallToolResult, ContentBlock, JsonObject};
@@ -14,6 +14,7 @@ use super::answer::{Shape, failure};
 use super::attend::Attendance;
 use super::person::{AGENT_CHANNEL, agent_that_may_decide};
 use super::requests::Incoming;
+use crate::declarations::declarations;
 use crate::wire;
 
 /// The most tools one search gives.

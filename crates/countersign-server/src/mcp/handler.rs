@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use std::sync::{Arc, OnceLock};
 
 use countersign_core::ids::ExecutionId;
-use countersign_kernel::{Begun, CallError, CallRequest, Gateway, Patience, RunRequest};
+use countersign_kernel::{Begun, CallError, CallRequest, CatalogTool, Gateway, Patience, RunRequest};
 use countersign_sdk::ToolPath;
 use rmcp::handler::server::ServerHandler;
 use rmcp::model::{
@@ -106,10 +106,18 @@ impl Front {
             Some(Item::Catalog(path)) if catalog.at(path).is_some_and(|tool| is_upstream_call(tool)) => {
                 Shape::Upstream
             }
+            Some(Item::Catalog(path)) if catalog.at(path).is_some_and(|tool| has_output_hint(tool)) => {
+                Shape::Output
+            }
             _ if shelf.is_structured(name) => Shape::Output,
             _ => Shape::Text,
         }
     }
+}
+
+/// Whether a tool's output schema only describes. It is not advertised, and the output is in the result as it is.
+fn has_output_hint(tool: &CatalogTool) -> bool {
+    tool.tool().definition().output_is_hint
 }
 
 /// What is served. Resources and prompts are declared also while no source has any: a source may come while a client is

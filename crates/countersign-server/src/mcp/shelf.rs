@@ -333,6 +333,8 @@ fn catalog_tool(tool: &CatalogTool) -> Option<Tool> {
         .with_annotations(hints);
     let own = match upstream::is_upstream_call(tool) {
         true => upstream::own_output_schema(tool),
+        // Clients refuse a result that does not fit an advertised schema; `read_tool` has this one.
+        false if definition.output_is_hint => None,
         false => Some(tool.output_schema().clone()),
     };
     let output = own.map_or(Ok(None), |own| schemas::output(&own, Some(paused_schema())));

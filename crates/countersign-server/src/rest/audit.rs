@@ -1,4 +1,4 @@
-//! The audit: every transition, numbered and chained.
+//! The audit: every transition, in numbered and chained records.
 
 use std::sync::Arc;
 
@@ -21,11 +21,12 @@ use crate::wire;
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub(super) struct Wanted {
-    /// Only those of this execution: `exec_…`.
+    /// Only records with a transition of this execution: `exec_…`.
     execution: Option<String>,
-    /// Only what this principal did.
+    /// Only records with a transition that this principal made.
     by: Option<String>,
-    /// Only transitions of this name, such as `Decided` or `TokenCreated`.
+    /// Only records with a transition of this name, such as `Decided` or `TokenCreated`. With several filters, one transition fits
+    /// all of them.
     what: Option<String>,
     /// `asc`: from the first record on, as where nothing is said. `desc`: from the last one back.
     order: Option<String>,
@@ -37,7 +38,7 @@ pub(super) struct Wanted {
 
 /// Audit records, in order or newest first
 ///
-/// `cursor` is the number of the last record that was looked at; the order's own beginning where nothing is said. A part
+/// A record lists the transitions that one commit made. `cursor` is the number of the last record that was looked at; the order's own beginning where nothing is said. A part
 /// looks at no more than 10,000 records, so that with a filter it may be short, or empty, and still not be the last: the end is
 /// where `nextCursor` is null. Going on from the last record's number finds what came since.
 #[utoipa::path(get, operation_id = "listAudit", path = "/api/audit", tag = "audit", params(Wanted), responses(

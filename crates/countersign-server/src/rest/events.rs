@@ -1,8 +1,9 @@
 //! What happens, as it happens: server-sent events.
 //!
-//! Promises: nothing is missed, and whoever's credential ends is told nothing more. The stream is read off the audit, whose numbers are
-//! the events' ids, so that a client that comes back with `Last-Event-ID` goes on where it was, also after a restart of the server. What
-//! an event says of an execution or a question is how that stands by now, which may be later than the event.
+//! Promises: nothing is missed or repeated, and a client whose credential ends is told nothing more. The stream is read off the audit:
+//! an event's id is its place in a record, so that a client that comes back with `Last-Event-ID` goes on where it was, also in the middle
+//! of a record and after a restart of the server. An execution or a question is shown as it stands by now, which may be later than the
+//! event.
 //!
 //! A stream that keeps up is given what `feed.rs` read once for all of them; one that is behind reads the audit itself.
 
@@ -19,7 +20,6 @@ use axum::body::{Body, Bytes};
 use axum::extract::State;
 use axum::http::{HeaderMap, HeaderValue, header};
 use axum::response::Response;
-use countersign_core::audit::AuditRecord;
 use countersign_kernel::{Caller, GatewayError};
 use countersign_sdk::PrincipalId;
 use futures_util::stream;
@@ -30,7 +30,7 @@ use utoipa::IntoParams;
 
 pub(crate) use feed::Feed;
 use feed::{Batch, News, Whole};
-use told::{Told, told};
+use told::{Mark, Pending, Told, events_of, told};
 
 use super::body::Params;
 use super::own;
@@ -72,16 +72,15 @@ pub(super) async fn stream(
     // Listening before looking: what is recorded in between is heard of.
     let feed = shared.feed.subscribe();
     let head = shared.gateway.standing().await?.recorded;
-    let last = match headers.get("last-event-id") {
-        None => after.map_or(head, |after| after.min(head)),
-        Some(id) => {
-            let id = id.to_str().ok().and_then(|id| id.parse::<u64>().ok());
-            let id = id.ok_or_else(|| {
-                Refusal::bad_request("bad_event_id", "`Last-Event-ID` is the id of an earlier event")
-            })?;
-            id.min(head)
-        }
+    let named = match headers.get("last-event-id") {
+        None => after.as_deref(),
+        Some(id) => Some(id.to_str().unwrap_or("")),
     };
+    let last = named
+        .map(str::parse::<Mark>)
+        .transpose()
+        .map_err(|_| Refusal::bad_request("bad_event_id", "`Last-Event-ID` is the id of an earlier event"))?;
+    let last = last.map_or(Mark::after(head), |last| last.min(Mark::after(head)));
     // From here on a change of identities is heard of; this asks after one that came before.
     let identities = shared.gateway.identity_changes();
     if !shared.gateway.still_counts(&caller).await? {
@@ -94,7 +93,7 @@ pub(super) async fn stream(
         identities,
         shared,
         last,
-        place: Place::Behind(VecDeque::new()),
+        place: Place::behind(),
         feed,
         told_at: Instant::now(),
         checked_at: Instant::now(),
@@ -116,7 +115,7 @@ pub(super) async fn stream(
 #[into_params(parameter_in = Query)]
 pub(super) struct From {
     /// The id of the last event that is known, or `recorded` of the standing; `Last-Event-ID` goes before it.
-    after: Option<u64>,
+    after: Option<String>,
     /// Questions without their message, arguments and form, and decisions without their data: for whoever only wants to know
     /// that there is one.
     #[serde(default)]
@@ -132,12 +131,19 @@ enum Detail {
 
 /// Where a stream takes its events from.
 enum Place {
-    /// The audit: these were read and not yet told; where there are none, the next are to be read.
-    Behind(VecDeque<AuditRecord>),
+    /// The audit, read up to a record: these events are not told yet; where there are none, the next are to be read.
+    Behind(VecDeque<Pending>, u64),
     /// A batch of the feed, from this item on.
     Batch(Arc<Batch>, usize),
     /// It has told everything, and waits for the feed.
     Live,
+}
+
+impl Place {
+    /// Where the audit is to be read from the last event on.
+    fn behind() -> Self {
+        Self::Behind(VecDeque::new(), 0)
+    }
 }
 
 /// One client's place in the audit.
@@ -149,8 +155,8 @@ struct Reader {
     detail: Detail,
     /// Only this requester's executions are told of, where it is given.
     scope: Option<PrincipalId>,
-    /// The last record that was told, or was not this client's business.
-    last: u64,
+    /// The last event that was told, or that this client is not told of.
+    last: Mark,
     place: Place,
     feed: broadcast::Receiver<Arc<Batch>>,
     told_at: Instant,
@@ -207,14 +213,20 @@ impl Reader {
                 let (batch, at) = (Arc::clone(batch), *n);
                 self.tell_batch(&batch, at).await
             }
-            Place::Behind(records) => {
-                if let Some(record) = records.pop_front() {
-                    self.last = record.seq;
-                    let news = told(&self.shared, &record).await?;
-                    return Ok(self.tell_alone(news));
+            Place::Behind(events, through) => {
+                if let Some(event) = events.pop_front() {
+                    self.last = event.mark;
+                    return Ok(self.tell_alone(told(&self.shared, &event).await?));
                 }
-                let records = self.shared.gateway.audit(self.last, BATCH).await?;
-                self.place = if records.is_empty() { Place::Live } else { Place::Behind(records.into()) };
+                self.last = self.last.max(Mark::after(*through));
+                let records = self.shared.gateway.audit(self.last.whole(), BATCH).await?;
+                self.place = match records.last() {
+                    None => Place::Live,
+                    Some(newest) => {
+                        let events = records.iter().flat_map(events_of);
+                        Place::Behind(events.filter(|event| event.mark > self.last).collect(), newest.seq)
+                    }
+                };
                 Ok(Step::GoOn)
             }
         }
@@ -238,7 +250,7 @@ impl Reader {
             Err(_) => Place::Live,
             Ok(Ok(batch)) if batch.after <= self.last => Place::Batch(batch, 0),
             // Something is missing before it; the audit has it.
-            Ok(Ok(_) | Err(broadcast::error::RecvError::Lagged(_))) => Place::Behind(VecDeque::new()),
+            Ok(Ok(_) | Err(broadcast::error::RecvError::Lagged(_))) => Place::behind(),
             Ok(Err(broadcast::error::RecvError::Closed)) => return Step::End,
         };
         Step::GoOn
@@ -248,15 +260,15 @@ impl Reader {
     async fn tell_batch(&mut self, batch: &Arc<Batch>, from: usize) -> Result<Step, GatewayError> {
         let mut text = Vec::new();
         for (n, item) in batch.items.iter().enumerate().skip(from) {
-            if item.seq <= self.last {
+            if item.mark <= self.last {
                 continue;
             }
-            self.last = item.seq;
+            self.last = item.mark;
             match self.tell(&item.news).await? {
                 Step::GoOn => {}
                 Step::End => return Ok(Step::End),
                 Step::Tell(part) if text.is_empty() && n + 1 == batch.items.len() => {
-                    self.last = batch.last;
+                    self.last = self.last.max(batch.last);
                     self.place = Place::Live;
                     return Ok(Step::Tell(part));
                 }
@@ -281,14 +293,14 @@ impl Reader {
         match (self.detail, whole) {
             (Detail::Brief, _) => Ok(Step::Tell(brief.clone())),
             (Detail::Whole, Whole::Text(whole)) => Ok(Step::Tell(whole.clone())),
-            (Detail::Whole, Whole::Large(record)) => Ok(self.tell_alone(told(&self.shared, record).await?)),
+            (Detail::Whole, Whole::Large(event)) => Ok(self.tell_alone(told(&self.shared, event).await?)),
         }
     }
 
-    /// What this client is told of what was rendered for it alone.
-    fn tell_alone(&self, told: Told) -> Step {
+    /// The text of an event that was rendered for this client alone.
+    fn tell_alone(&self, told: Option<Told>) -> Step {
         match told {
-            Told::Happened { requester, whole, brief } if self.concerns(requester.as_ref()) => {
+            Some(Told { requester, whole, brief }) if self.concerns(requester.as_ref()) => {
                 match self.detail {
                     Detail::Whole => Step::Tell(whole),
                     Detail::Brief => Step::Tell(brief),

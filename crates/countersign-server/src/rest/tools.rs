@@ -5,7 +5,7 @@ use std::sync::Arc;
 use axum::extract::State;
 use axum::{Extension, Json};
 use countersign_kernel::ports::ByteBudget;
-use countersign_kernel::{CallError, Caller, Catalog, declarations as typescript};
+use countersign_kernel::{CallError, Caller, Catalog};
 use countersign_sdk::{SessionId, ToolPath};
 use serde::Deserialize;
 use serde_json::json;
@@ -13,6 +13,7 @@ use utoipa::IntoParams;
 
 use super::body::{Body, Named, Params};
 use super::pages::{MAX_LIMIT, Part};
+use crate::declarations::declarations as typescript;
 use crate::refusal::Refusal;
 use crate::session::{Through, own_session_id};
 use crate::shared::Shared;

@@ -16,7 +16,7 @@ mod sessions;
 mod source_config;
 mod sources;
 
-pub use audit::{AuditRecord, AuditVerification};
+pub use audit::{AuditRecord, AuditTransition, AuditVerification};
 pub use catalog::{ToolDetail, ToolEffect, ToolEffects};
 pub use configuration::{Configuration, Setting};
 pub use decisions::{

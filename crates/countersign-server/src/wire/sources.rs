@@ -2,6 +2,7 @@
 
 use countersign_kernel::ports;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use utoipa::ToSchema;
 
 use super::ToolEffect;
@@ -97,6 +98,9 @@ pub struct SourceTool {
     pub path: String,
     /// What it is at the source.
     pub origin: String,
+    /// The base URL of its calls, where a document says it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub server: Option<String>,
     /// What it does to the world, after the operator's settings.
     pub effect: ToolEffect,
     /// What it does to the world without them: what the protocol says, or the worst where it says nothing.
@@ -108,6 +112,9 @@ pub struct SourceTool {
     /// What changed since it was accepted.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub changes: Vec<FieldChange>,
+    /// `inputSchema`, and `title` and `outputSchema` where it has them; only of a new tool.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub definition: Option<Value>,
 }
 
 /// Whether a tool of a source can be called.
@@ -232,6 +239,7 @@ impl From<ports::SourceTool> for SourceTool {
         Self {
             path: tool.path,
             origin: tool.origin,
+            server: tool.server,
             effect: tool.effect.into(),
             offered_effect: tool.offered_effect.into(),
             description: tool.description,
@@ -243,6 +251,7 @@ impl From<ports::SourceTool> for SourceTool {
                 ports::ToolStanding::Excluded => ToolStanding::Excluded,
             },
             changes: tool.changes.into_iter().map(change).collect(),
+            definition: tool.definition,
         }
     }
 }

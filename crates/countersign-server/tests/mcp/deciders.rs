@@ -15,6 +15,10 @@ enum Holder {
     Agent,
     AttendedAgent,
     Service,
+    Worker,
+    /// A person's own token, in a client that nobody declared attended.
+    Approver,
+    Admin,
     /// An attended agent whose owner may own agents and not decide.
     AttendedAgentOfReader,
     /// An attended agent whose owner is disabled once the call waits.
@@ -25,15 +29,25 @@ enum Holder {
     AttendedExpired,
 }
 
-const HOLDERS: [Holder; 7] = [
+const HOLDERS: [Holder; 10] = [
     Holder::Agent,
     Holder::AttendedAgent,
     Holder::Service,
+    Holder::Worker,
+    Holder::Approver,
+    Holder::Admin,
     Holder::AttendedAgentOfReader,
     Holder::AttendedAgentOfDisabled,
     Holder::AttendedRevoked,
     Holder::AttendedExpired,
 ];
+
+impl Holder {
+    /// Those who may not call try to decide what an agent called.
+    fn calls_nothing(self) -> bool {
+        matches!(self, Self::Worker | Self::Approver)
+    }
+}
 
 /// How a client tries to decide.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -91,7 +105,7 @@ async fn only_a_person_at_an_attended_client_decides_and_only_its_own_calls() {
 }
 
 async fn until_effects(house: &House, number: usize) {
-    for _ in 0..500 {
+    for _ in 0..6_000 {
         if house.effects().len() >= number {
             return;
         }
@@ -105,6 +119,9 @@ async fn token(house: &House, holder: Holder) -> Key {
     let new = match holder {
         Holder::Agent => NewToken::new(&name, Role::Agent).of(operator),
         Holder::Service => NewToken::new(&name, Role::Service).of(operator),
+        Holder::Worker => NewToken::new(&name, Role::Worker).of(operator),
+        Holder::Approver => NewToken::new(&name, Role::Approver).of(operator),
+        Holder::Admin => NewToken::new(&name, Role::Admin).of(operator),
         Holder::AttendedAgentOfReader => {
             let reader = house.gateway.create_user("reader", vec![], None).await.unwrap().id;
             NewToken::new(&name, Role::Agent).of(reader).attended()
@@ -156,6 +173,10 @@ async fn attempt(house: &House, key: &Key, holder: Holder, way: Way) {
     let able = json!({ "elicitation": {} });
     let with_tasks = json!({ "elicitation": {}, "extensions": { "io.modelcontextprotocol/tasks": {} } });
     let (tool, args) = tool(holder);
+    if holder.calls_nothing() && !matches!(way, Way::ForeignState | Way::TaskOfRest) {
+        let agent = house.unattended_key().await;
+        calls_over_rest(house, &agent, tool, args.clone()).await;
+    }
     match way {
         Way::Prompt(era) => {
             let client = house.client_that(key, era, able).await;
@@ -189,7 +210,9 @@ async fn attempt(house: &House, key: &Key, holder: Holder, way: Way) {
             update_task(house, &client, key, holder, created["taskId"].as_str()).await;
         }
         Way::TaskOfRest => {
-            let execution = calls_over_rest(house, key, tool, args).await;
+            let agent = house.unattended_key().await;
+            let caller = if holder.calls_nothing() { &agent } else { key };
+            let execution = calls_over_rest(house, caller, tool, args).await;
             let client = house.client_that(key, Era::July2026, with_tasks).await;
             update_task(house, &client, key, holder, Some(&execution)).await;
         }

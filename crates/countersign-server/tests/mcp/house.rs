@@ -181,14 +181,14 @@ impl House {
 
     /// Waits until so many questions are open.
     pub(crate) async fn until_open(&self, count: usize) -> Vec<ElicitationRow> {
-        for _ in 0..500 {
+        for _ in 0..6_000 {
             let open = self.open_questions().await;
             if open.len() == count {
                 return open;
             }
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
-        panic!("{count} questions are never open at once");
+        panic!("{count} questions are never open at once: {:?}", self.open_questions().await);
     }
 }
 

@@ -145,12 +145,13 @@ async fn a_read_is_recorded_as_the_call_that_it_is() {
     let all = house.gateway.executions(ExecutionFilter::default(), Page::first(10)).await.unwrap();
     assert_eq!(all.items.len(), 1, "one read is one execution");
     let audit = house.gateway.audit(0, 100).await.unwrap();
-    let entries = audit.iter().map(|record| serde_json::from_str::<Value>(&record.entry).unwrap());
-    let entries: Vec<Value> = entries.filter(|entry| entry["execution"] == execution.to_string()).collect();
-    let what: Vec<&str> = entries.iter().map(|entry| entry["what"].as_str().unwrap()).collect();
+    let records = audit.iter().map(|record| record.parse().unwrap());
+    let records: Vec<_> = records.filter(|of| of[0].execution == Some(execution)).collect();
+    let [entries] = &records[..] else { panic!("one read is one record: {records:?}") };
+    let what: Vec<&str> = entries.iter().map(|entry| entry.what.as_str()).collect();
     assert_eq!(what, ["Started", "CallIssued", "CallStarted", "CallSettled", "Finished"]);
-    assert_eq!(entries[0]["by"], key.id.to_string(), "by whom: {entries:?}");
-    assert_eq!(entries[1]["detail"], "files.resources.read", "{entries:?}");
+    assert_eq!(entries[0].by.as_ref().unwrap().to_string(), key.id.to_string(), "{entries:?}");
+    assert_eq!(entries[1].detail, "files.resources.read", "{entries:?}");
 }
 
 #[tokio::test]

@@ -71,6 +71,26 @@ async fn a_changed_source_is_announced_in_both_eras_and_its_tools_are_listed_and
     assert_eq!(code(&new.call("read_tool", json!({ "path": "files.read" })).await), "tool_not_found");
 }
 
+/// Clients refuse a result that does not fit an advertised schema, and documents are often wrong about answers.
+#[tokio::test]
+async fn an_answer_that_differs_from_what_its_document_says_reaches_the_client_as_it_is() {
+    let house = House::open().await;
+    let output = json!({ "type": "object", "required": ["id"] });
+    let tool = Tool::foreign("orders.place", json!({}), Some(output), READS).unwrap().output_is_hint();
+    let tool = tool.handler(async |_: Ctx, _: ForeignInput| Ok(json!({ "number": 7 })));
+    house.gateway.replace_source("orders", vec![tool]).await.unwrap();
+    for era in [Era::November2025, Era::July2026] {
+        let client = house.client(era).await;
+        let list = client.ask("tools/list", json!({})).await["result"]["tools"].clone();
+        let shown = list.as_array().unwrap().iter().find(|tool| tool["name"] == "orders__place").unwrap();
+        assert!(shown.get("outputSchema").is_none(), "{shown}");
+        let result = client.call("orders__place", json!({})).await;
+        assert_eq!(result["structuredContent"], json!({ "number": 7 }), "{result}");
+        let read = client.call("read_tool", json!({ "path": "orders.place" })).await;
+        assert_eq!(read["structuredContent"]["outputSchema"]["required"], json!(["id"]), "{read}");
+    }
+}
+
 #[tokio::test]
 async fn a_name_stays_with_the_tool_that_has_it() {
     let house = House::open().await;

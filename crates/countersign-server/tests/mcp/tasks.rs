@@ -21,7 +21,7 @@ async fn task(client: &Client, args: Value) -> String {
 }
 
 async fn until(client: &Client, id: &str, status: &str) -> Value {
-    for _ in 0..200 {
+    for _ in 0..6_000 {
         let task = client.ask("tasks/get", json!({ "taskId": id })).await["result"].clone();
         if task["status"] == status {
             return task;

@@ -12,8 +12,8 @@ use crate::answer::Answer;
 use crate::house::{House, PATIENCE, Who, until};
 use crate::stream::Stream;
 
-/// Far more than a decision takes, and far less than anything that the crowd holds on to.
-const SOON: Duration = Duration::from_secs(10);
+/// Before the first idle connection of the crowd is closed, which is after 60 s.
+const SOON: Duration = Duration::from_secs(50);
 
 /// A request as it is written.
 fn written(house: &House, who: Who, line: &str) -> String {

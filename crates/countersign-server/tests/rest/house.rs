@@ -21,7 +21,7 @@ use crate::answer::Answer;
 /// What every server here seals with.
 const KEY: [u8; 32] = [7; 32];
 /// Nothing here takes this long unless it never happens.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Who sends a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -17,21 +17,22 @@ pub(crate) struct Stream {
 /// One event.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Event {
-    pub(crate) id: Option<u64>,
+    /// Its place in the audit: `7`, or `7.1` where the record goes on.
+    pub(crate) id: String,
     pub(crate) name: String,
     pub(crate) data: Value,
 }
 
 impl Stream {
     pub(crate) async fn open(house: &House, who: Who, after: Option<u64>) -> Self {
-        Self::at(house, who, "/api/events", after).await
+        Self::at(house, who, "/api/events", after.map(|seq| seq.to_string()).as_deref()).await
     }
 
     /// A stream that is asked for in other words.
-    pub(crate) async fn at(house: &House, who: Who, path: &str, after: Option<u64>) -> Self {
+    pub(crate) async fn at(house: &House, who: Who, path: &str, after: Option<&str>) -> Self {
         let mut request = house.request(who, reqwest::Method::GET, path).timeout(Duration::from_secs(120));
         if let Some(id) = after {
-            request = request.header("last-event-id", id.to_string());
+            request = request.header("last-event-id", id);
         }
         let response = request.send().await.unwrap();
         assert_eq!(response.status(), 200);
@@ -50,7 +51,7 @@ impl Stream {
             // A comment that keeps the connection alive has no data.
             let Some(data) = sse.data else { continue };
             return Some(Event {
-                id: sse.id.map(|id| id.parse().unwrap()),
+                id: sse.id.expect("every event has an id"),
                 name: sse.event.unwrap(),
                 data: serde_json::from_str(&data).unwrap(),
             });

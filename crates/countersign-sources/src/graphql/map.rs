@@ -100,6 +100,7 @@ fn tool(schema: &Arc<Schema>, endpoint: &str, root: Root, field: &Field) -> (Off
         input_schema: input::schema(schema, field, default_selection.as_deref()),
         // What is answered depends on the caller's selection.
         output_schema: None,
+        server: None,
         effects: Effects {
             destructive: !reads,
             idempotent: false,

@@ -80,6 +80,7 @@ fn offered(
         description: text("description").unwrap_or_default(),
         input_schema: input_schema(tool),
         output_schema,
+        server: None,
         effects: effects(tool.get("annotations"), annotations),
         origin,
     }

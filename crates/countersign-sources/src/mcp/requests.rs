@@ -100,6 +100,7 @@ fn tool(request: McpRequest) -> OfferedTool {
         description: description.to_owned(),
         input_schema: input(request),
         output_schema: Some(output(request)),
+        server: None,
         effects: Effects {
             destructive: false,
             idempotent: true,

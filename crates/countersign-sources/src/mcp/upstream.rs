@@ -18,7 +18,7 @@ use crate::mcp::calls::{Activity, CallInFlight};
 use crate::mcp::config::UpstreamConfig;
 use crate::mcp::connection::{CALL_METHOD, Connection, Era, Exchange};
 use crate::mcp::dial::{Dialed, dial, secrets};
-use crate::mcp::events::Events;
+use crate::mcp::events::{Events, UpstreamEvent};
 use crate::mcp::handler::{NO_SAMPLING, elicit_result, roots};
 use crate::mcp::listing::{Listed, list};
 use crate::mcp::mapping;
@@ -78,7 +78,7 @@ impl Upstream {
     }
 
     /// Starts or reaches the server in the background, for a source that is configured already: calls wait for it a
-    /// while, and [`UpstreamEvent::Connected`](crate::mcp::UpstreamEvent::Connected) tells when it is there.
+    /// while, and [`UpstreamEvent::Connected`] tells when it is there.
     pub fn start(config: UpstreamConfig, events: Events) -> Self {
         Self::supervised(config, events, None)
     }
@@ -109,18 +109,23 @@ impl Upstream {
     }
 
     /// Lists anew and compares one tool with what was accepted. To be asked right before a destructive call: a server may
-    /// change a definition between listing and call.
+    /// change a definition between listing and call. A difference is told as [`UpstreamEvent::ToolsChanged`], so that the source
+    /// is read anew and people are shown it.
     pub async fn difference(&self, accepted: &OfferedTool) -> Result<Difference, CallFailure> {
         let offer = self.offer().await?;
         let now = offer.tools.into_iter().find(|tool| tool.origin == accepted.origin);
-        Ok(match now {
+        let difference = match now {
             None => Difference::Gone,
             // The name is ours: it may be an override, or have come from a collision that is no more.
             Some(tool) if (OfferedTool { name: accepted.name.clone(), ..tool.clone() }) == *accepted => {
                 Difference::None
             }
             Some(tool) => Difference::Changed(Box::new(tool)),
-        })
+        };
+        if difference != Difference::None {
+            (self.shared.events)(UpstreamEvent::ToolsChanged);
+        }
+        Ok(difference)
     }
 
     /// Calls a tool. Dropping the future cancels a read; a call that may write goes on to its end, unobserved.

@@ -177,6 +177,7 @@ impl<'d> Mapping<'d> {
             description: description(operation, &origin),
             input_schema,
             output_schema: answered.schema,
+            server: Some(base_url.clone()),
             effects,
             origin: origin.clone(),
         };

@@ -29,4 +29,5 @@ pub use input::{MAX_DESCRIBED_INPUT_BYTES, MAX_INPUT_BYTES, MAX_OUTPUT_BYTES};
 pub use map::{Mapped, Options};
 pub use names::MAX_NAME_BYTES;
 pub use operation::Operation;
+pub(crate) use security::wanted_credentials;
 pub use security::{CredentialKind, ProposedCredential};

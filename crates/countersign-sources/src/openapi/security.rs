@@ -9,6 +9,11 @@ use serde_json::Value;
 
 use super::parameters::{Declared, Place};
 use super::{Dialect, Document};
+use crate::bounded::bounded;
+
+/// How many schemes an operator is told of, and how much of each.
+const MAX_LISTED_SCHEMES: usize = 5;
+const MAX_TOLD_BYTES: usize = 200;
 
 /// A credential that the document says its operations want.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -112,6 +117,36 @@ pub(super) fn count(
         if let Some(scheme) = schemes.get_mut(name) {
             scheme.operations += 1;
         }
+    }
+}
+
+/// What an operator who configured no credential is told.
+pub(crate) fn wanted_credentials(proposed: &[ProposedCredential]) -> Option<String> {
+    let named: Vec<&ProposedCredential> = proposed.iter().filter(|one| one.operations > 0).collect();
+    let listed: Vec<String> = named.iter().take(MAX_LISTED_SCHEMES).map(|one| one.told()).collect();
+    let more = named.len().saturating_sub(MAX_LISTED_SCHEMES);
+    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    (!named.is_empty()).then(|| {
+        format!("the document asks for credentials, and this source has none: {}{more}", listed.join("; "))
+    })
+}
+
+impl ProposedCredential {
+    fn told(&self) -> String {
+        let how = match &self.kind {
+            CredentialKind::Header { name } => format!("a key in the header {name}"),
+            CredentialKind::Query { name } => format!("a key in the query parameter {name}"),
+            CredentialKind::Cookie { name } => format!("a key in the cookie {name}"),
+            CredentialKind::Bearer => "a bearer token".to_owned(),
+            CredentialKind::Basic => "a user and a password".to_owned(),
+            CredentialKind::OAuth2 { .. } | CredentialKind::OpenIdConnect { .. } => {
+                "a bearer token from a login".to_owned()
+            }
+            CredentialKind::Other { name } => name.clone(),
+        };
+        let count = self.operations;
+        let operations = if count == 1 { "1 operation".to_owned() } else { format!("{count} operations") };
+        bounded(&format!("{how} ({}, {operations})", self.scheme), MAX_TOLD_BYTES)
     }
 }
 

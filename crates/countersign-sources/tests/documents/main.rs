@@ -18,5 +18,8 @@ mod published;
 mod requests;
 mod rules;
 mod safety;
+#[path = "../http/server.rs"]
+#[expect(dead_code, reason = "the tests of the client use the rest")]
+mod server;
 mod small;
 mod styles;

@@ -4,6 +4,7 @@ use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 const LOCK: &str = include_str!("node/package-lock.json");
 const FILES: [(&str, &str); 2] =
@@ -19,9 +20,12 @@ pub(crate) fn read(path: &str) -> Vec<u8> {
 
 /// Runs a program of ours under Node, with this text as its input, and returns what it prints.
 pub(crate) fn node(program: &str, input: &str) -> String {
+    // Tests share a process where they run without nextest.
+    static RUNS: AtomicUsize = AtomicUsize::new(0);
     let folder = folder();
-    let script = folder.join(format!("program-{}.cjs", std::process::id()));
-    let given = folder.join(format!("input-{}.json", std::process::id()));
+    let run = format!("{}-{}", std::process::id(), RUNS.fetch_add(1, Ordering::Relaxed));
+    let script = folder.join(format!("program-{run}.cjs"));
+    let given = folder.join(format!("input-{run}.json"));
     fs::write(&script, program).unwrap();
     fs::write(&given, input).unwrap();
     let output =

@@ -7,7 +7,7 @@ use countersign_kernel::ports::{Acceptance, EffectSetting, SourceHealth, Sources
 use countersign_sdk::EffectClass;
 use countersign_sources::{Reading, SourceRegistry};
 use countersign_testkit::world::{InTests as _, admin};
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::shop::{Shop, order};
 
@@ -20,11 +20,11 @@ fn says(path: &str, effect: impl Into<Option<EffectClass>>) -> EffectSetting {
 
 /// The details of what one person changed about sources, oldest first.
 async fn recorded(shop: &Shop) -> Vec<String> {
-    let by = json!(admin().principal.id);
+    let by = Some(admin().principal.id);
     let all = shop.gateway.audit(0, 1_000).await.unwrap();
-    let entries = all.iter().map(|record| serde_json::from_str::<Value>(&record.entry).unwrap());
-    let theirs = entries.filter(|entry| entry["what"] == "SourceChanged" && entry["by"] == by);
-    theirs.map(|entry| entry["detail"].as_str().unwrap().to_owned()).collect()
+    let transitions = all.iter().flat_map(|record| record.parse().unwrap());
+    let theirs = transitions.filter(|of| of.what == "SourceChanged" && of.by == by);
+    theirs.map(|of| of.detail).collect()
 }
 
 #[tokio::test]

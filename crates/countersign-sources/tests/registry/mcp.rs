@@ -53,6 +53,46 @@ async fn removing_an_mcp_source_ends_its_process_and_its_tools() {
     assert_eq!(gone.code(), "tool_not_found");
 }
 
+/// The definition is looked at again right before a write is sent.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_write_is_not_sent_to_a_tool_that_changed_since_and_people_are_shown_the_change() {
+    let (shop, ledger) = (Shop::open().await, tempfile::NamedTempFile::new().unwrap());
+    let variable = format!("LEDGER={}", ledger.path().display());
+    let command = json!(["/usr/bin/env", variable, "node", node_folder().join("hostile.mjs"), "changes"]);
+    let config = json!({ "name": "hostile", "kind": "mcp", "protocol": "legacy", "command": command });
+    shop.registry.put(&admin(), SourceConfig::read(&config).unwrap()).await.unwrap();
+    shop.registry.accept(&admin(), "hostile", Acceptance::default()).await.unwrap();
+    let waiting = shop.gateway.ask("hostile.act", json!({})).await.unwrap();
+    shop.gateway.ann_says(&waiting, yes()).await.unwrap();
+    let end = shop.gateway.end_of(&waiting).await;
+    assert_eq!(end.error.as_ref().unwrap().code, "tool_changed", "{end:?}");
+    assert_eq!(std::fs::read_to_string(ledger.path()).unwrap(), "", "the server was not called");
+    let shown = async {
+        while shop.registry.show("hostile").await.unwrap().summary.changed == 0 {
+            tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+        }
+    };
+    tokio::time::timeout(std::time::Duration::from_secs(20), shown).await.expect("the change is shown");
+    let gone = shop.gateway.ask("hostile.act", json!({})).await.unwrap_err();
+    assert_eq!(gone.code(), "tool_not_found");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_chosen_name_that_is_taken_or_no_path_spoils_nothing() {
+    let (shop, folder) = (Shop::open().await, tempfile::tempdir().unwrap());
+    let mut config = files(folder.path());
+    let names = [("read_text_file", "list_directory"), ("write_file", "Write File!")];
+    config.tools.names = names.map(|(origin, name)| (origin.to_owned(), name.to_owned())).into();
+    let offered = shop.registry.put(&admin(), config).await.unwrap();
+    let path = |origin: &str| offered.tools.iter().find(|tool| tool.origin == origin).unwrap().path.as_str();
+    assert_eq!(path("read_text_file"), "files.list_directory", "the operator's name wins");
+    assert!(path("list_directory").starts_with("files.list_directory_"), "{}", path("list_directory"));
+    assert_eq!(path("write_file"), "files.write_file");
+    assert_eq!(offered.warnings.len(), 1, "{:?}", offered.warnings);
+    let accepted = shop.registry.accept(&admin(), "files", Acceptance::default()).await.unwrap();
+    assert_eq!(accepted.summary.callable, offered.tools.len());
+}
+
 #[tokio::test]
 async fn a_command_that_does_not_start_is_not_added_and_the_reason_is_told() {
     let shop = Shop::open().await;

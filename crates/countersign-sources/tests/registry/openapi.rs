@@ -1,12 +1,12 @@
 //! An OpenAPI service behind the gate.
 
 use countersign_core::execution::Status;
-use countersign_kernel::ports::{Acceptance, Sources as _, ToolStanding};
+use countersign_kernel::ports::{Acceptance, SourceConfig, SourceKind, Sources as _, ToolStanding};
 use countersign_sources::{Reading, SourceRegistry};
 use countersign_testkit::world::{InTests as _, admin, yes};
 use serde_json::json;
 
-use crate::shop::{Mood, SECRET, Shop, order};
+use crate::shop::{Mood, SECRET, Service, Shop, document, order};
 
 const LIST: &str = "shop.orders.list";
 const CREATE: &str = "shop.orders.create";
@@ -66,6 +66,22 @@ async fn the_credential_reaches_the_service_and_nothing_else() {
     for text in [read.value.unwrap().to_string(), journal, audit, stored] {
         assert!(!text.contains(SECRET), "{text}");
     }
+}
+
+/// It took effect: told as a failure, an agent would do it again.
+#[tokio::test]
+async fn an_answer_that_differs_from_what_the_document_says_is_the_result_all_the_same() {
+    let shop = Shop::open().await;
+    let mut wrong = document("Lists the orders.", &shop.service.url);
+    let promised = json!({ "type": "object", "required": ["number"] });
+    wrong["paths"]["/orders"]["post"]["responses"]["201"]["content"] =
+        json!({ "application/json": { "schema": promised } });
+    std::fs::write(shop.document(), wrong.to_string()).unwrap();
+    shop.added().await;
+    let waiting = shop.gateway.ask(CREATE, order()).await.unwrap();
+    shop.gateway.ann_says(&waiting, yes()).await.unwrap();
+    let end = shop.gateway.end_of(&waiting).await;
+    assert_eq!((end.status, end.value), (Status::Succeeded, Some(json!({ "id": 7 }))), "{:?}", end.error);
 }
 
 #[tokio::test]
@@ -146,10 +162,90 @@ async fn the_operator_says_what_a_tool_does_and_which_are_taken() {
 #[tokio::test]
 async fn a_private_address_is_refused_unless_the_operator_says_so() {
     let shop = Shop::open().await;
-    let config = countersign_kernel::ports::SourceConfig { allow_private: false, ..shop.config() };
+    let config = SourceConfig { allow_private: false, ..shop.config() };
     shop.registry.put(&admin(), config).await.unwrap();
     shop.registry.accept(&admin(), "shop", Acceptance::default()).await.unwrap();
     let end = shop.gateway.ask(LIST, json!({})).await.unwrap();
     assert_eq!(end.error.unwrap().code, "address_refused");
     assert_eq!(shop.service.asked(), [""; 0]);
+}
+
+/// The server is part of what was accepted: calls and their credential go to no other one.
+#[tokio::test]
+async fn a_document_that_names_another_server_changes_its_tools_and_nothing_is_sent_there() {
+    let (shop, elsewhere) = (Shop::open().await, Service::start().await);
+    shop.added().await;
+    let waiting = shop.gateway.ask(CREATE, order()).await.unwrap();
+    shop.write_server(&elsewhere.url);
+    let detail = shop.registry.refresh("shop").await.unwrap();
+    assert_eq!((detail.summary.callable, detail.summary.changed), (0, 2));
+    let change = &detail.tools[0].changes[0];
+    assert_eq!(
+        (change.field, change.offered.as_str()),
+        ("server", json!(elsewhere.url).to_string().as_str())
+    );
+    assert_eq!(shop.gateway.end_of(&waiting).await.status, Status::Failed, "the question is withdrawn");
+    assert_eq!(shop.gateway.ask(LIST, json!({})).await.unwrap_err().code(), "tool_not_found");
+    let gateway = shop.world.start().await;
+    let again = SourceRegistry::start(gateway.clone(), vec![], shop.secrets(), Reading::FromTheStart);
+    again.await.unwrap().read_all().await;
+    assert_eq!(gateway.ask(LIST, json!({})).await.unwrap_err().code(), "tool_not_found");
+    assert_eq!(elsewhere.asked(), [""; 0]);
+}
+
+#[tokio::test]
+async fn an_operator_without_credentials_is_told_which_ones_the_document_asks_for() {
+    let shop = Shop::open().await;
+    let mut asks = document("Lists the orders.", &shop.service.url);
+    asks["components"] = json!({ "securitySchemes": {
+        "key": { "type": "apiKey", "in": "header", "name": "X-Key" },
+        "unused": { "type": "http", "scheme": "basic" },
+    } });
+    asks["security"] = json!([{ "key": [] }]);
+    std::fs::write(shop.document(), asks.to_string()).unwrap();
+    let without = SourceConfig { credentials: vec![], ..shop.config() };
+    let told = shop.registry.preview(without).await.unwrap().warnings;
+    let words = "the document asks for credentials, and this source has none: a key in the header X-Key (key, 2 operations)";
+    assert_eq!(told, [words]);
+    assert_eq!(shop.registry.preview(shop.config()).await.unwrap().warnings, [""; 0]);
+}
+
+#[tokio::test]
+async fn a_person_can_read_the_whole_definition_of_a_new_tool_and_where_its_calls_go() {
+    let shop = Shop::open().await;
+    let detail = shop.registry.put(&admin(), shop.config()).await.unwrap();
+    let create = detail.tools.iter().find(|tool| tool.path == CREATE).unwrap();
+    let body = &create.definition.as_ref().unwrap()["inputSchema"]["properties"]["body"];
+    assert_eq!(body["properties"]["what"]["type"], "string", "{body}");
+    assert_eq!(create.server.as_ref(), Some(&shop.service.url));
+    let detail = shop.registry.accept(&admin(), "shop", Acceptance::default()).await.unwrap();
+    assert!(detail.tools.iter().all(|tool| tool.definition.is_none()), "the catalog has it now");
+}
+
+#[tokio::test]
+async fn a_document_that_is_no_file_is_refused_unread() {
+    let shop = Shop::open().await;
+    let (document, variables, hosts) = ("/dev/zero".to_owned(), Default::default(), vec![]);
+    let kind = SourceKind::OpenApi { document, server: None, variables, hosts };
+    let refused = shop.registry.put(&admin(), SourceConfig { kind, ..shop.config() }).await.unwrap_err();
+    assert!(refused.to_string().contains("no regular file"), "{refused}");
+}
+
+/// A document often lies on another host than the service that it describes.
+#[tokio::test]
+async fn a_document_is_fetched_with_the_credential_only_from_the_server_that_the_operator_named() {
+    let (shop, docs) = (Shop::open().await, Service::start().await);
+    let described = document("Lists the orders.", &shop.service.url);
+    let (elsewhere, here) = (docs.serves(described.clone()), shop.service.serves(described));
+    for (document, server) in [
+        (&elsewhere, None),
+        (&elsewhere, Some(shop.service.url.clone())),
+        (&here, Some(shop.service.url.clone())),
+    ] {
+        let (document, variables, hosts) = (document.clone(), Default::default(), vec![]);
+        let kind = SourceKind::OpenApi { document, server, variables, hosts };
+        shop.registry.put(&admin(), SourceConfig { kind, ..shop.config() }).await.unwrap();
+    }
+    assert_eq!(docs.keys(), ["", ""]);
+    assert_eq!(shop.service.keys(), [format!("Bearer {SECRET}")]);
 }

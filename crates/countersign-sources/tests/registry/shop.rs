@@ -40,7 +40,11 @@ pub(crate) struct Shop {
 pub(crate) struct Service {
     pub(crate) url: String,
     asked: Arc<Mutex<Vec<String>>>,
+    /// The credential of each request; empty where there was none.
+    keys: Arc<Mutex<Vec<String>>>,
     mood: Arc<Mutex<Mood>>,
+    /// What it serves at `/document`.
+    document: Arc<Mutex<Value>>,
 }
 
 impl Shop {
@@ -67,22 +71,13 @@ impl Shop {
 
     /// Two operations; the description of the first is given.
     pub(crate) fn write_document(&self, description: &str) {
-        let order = json!({ "schema": { "type": "object", "required": ["what"], "properties": { "what": { "type": "string" } } } });
-        let document = json!({
-            "openapi": "3.0.0",
-            "info": { "title": "Shop", "version": "1" },
-            "servers": [{ "url": self.service.url }],
-            "paths": {
-                "/orders": {
-                    "get": { "operationId": "orders/list", "description": description, "responses": { "200": { "description": "ok" } } },
-                    "post": {
-                        "operationId": "orders/create",
-                        "requestBody": { "required": true, "content": { "application/json": order } },
-                        "responses": { "201": { "description": "made" } },
-                    },
-                },
-            },
-        });
+        let document = document(description, &self.service.url);
+        std::fs::write(self.document(), document.to_string()).unwrap();
+    }
+
+    /// The same document with another server in it.
+    pub(crate) fn write_server(&self, server: &str) {
+        let document = document("Lists the orders.", server);
         std::fs::write(self.document(), document.to_string()).unwrap();
     }
 
@@ -115,12 +110,14 @@ impl Shop {
 }
 
 impl Service {
-    async fn start() -> Self {
+    pub(crate) async fn start() -> Self {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let service = Self {
             url: format!("http://{}", listener.local_addr().unwrap()),
             asked: Arc::default(),
+            keys: Arc::default(),
             mood: Arc::new(Mutex::new(Mood::Answers)),
+            document: Arc::default(),
         };
         let app = Router::new().fallback(answer).with_state(service.clone());
         tokio::spawn(async move { axum::serve(listener, app).await });
@@ -129,6 +126,16 @@ impl Service {
 
     pub(crate) fn asked(&self) -> Vec<String> {
         self.asked.lock().unwrap().clone()
+    }
+
+    pub(crate) fn keys(&self) -> Vec<String> {
+        self.keys.lock().unwrap().clone()
+    }
+
+    /// Serves this from now on; the address it is at.
+    pub(crate) fn serves(&self, document: Value) -> String {
+        *self.document.lock().unwrap() = document;
+        format!("{}/document", self.url)
     }
 
     pub(crate) fn is_now(&self, mood: Mood) {
@@ -143,6 +150,10 @@ async fn answer(State(service): State<Service>, request: Request) -> Response {
     let asked =
         format!("{} {} {}", parts.method, parts.uri.path(), String::from_utf8_lossy(&body)).trim().to_owned();
     service.asked.lock().unwrap().push(asked);
+    service.keys.lock().unwrap().push(key.clone());
+    if parts.uri.path() == "/document" {
+        return axum::Json(service.document.lock().unwrap().clone()).into_response();
+    }
     let mood = *service.mood.lock().unwrap();
     match (mood, parts.method.as_str()) {
         // The task ends without an answer, and the connection with it.
@@ -165,6 +176,26 @@ impl SecretReader for OneSecret {
     fn variable(&self, name: &str) -> Option<String> {
         std::env::var(name).ok()
     }
+}
+
+/// A document of two operations.
+pub(crate) fn document(description: &str, server: &str) -> Value {
+    let order = json!({ "schema": { "type": "object", "required": ["what"], "properties": { "what": { "type": "string" } } } });
+    json!({
+        "openapi": "3.0.0",
+        "info": { "title": "Shop", "version": "1" },
+        "servers": [{ "url": server }],
+        "paths": {
+            "/orders": {
+                "get": { "operationId": "orders/list", "description": description, "responses": { "200": { "description": "ok" } } },
+                "post": {
+                    "operationId": "orders/create",
+                    "requestBody": { "required": true, "content": { "application/json": order } },
+                    "responses": { "201": { "description": "made" } },
+                },
+            },
+        },
+    })
 }
 
 /// The arguments of an order.

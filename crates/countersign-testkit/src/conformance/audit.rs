@@ -11,7 +11,7 @@ use countersign_kernel::ports::{Store, Write};
 
 use super::subject::{Subject, create, live, step, token};
 
-/// From 1, in the order in which they were given, also around changes that were refused.
+/// From 1, one for each change, also around changes that were refused.
 pub async fn records_are_numbered_without_gaps_and_chained(store: Arc<dyn Store>) {
     let subject = Subject::new();
     let first =
@@ -22,13 +22,12 @@ pub async fn records_are_numbered_without_gaps_and_chained(store: Arc<dyn Store>
     store.commit(subject.start()).await.unwrap_err();
     let entries = vec![subject.entry("One"), subject.entry("Two"), subject.entry("Three")];
     let second = store.commit(Write { audit: entries.clone(), ..Write::default() }).await.unwrap();
-    assert_eq!(second.audit_seq, first.audit_seq + 3);
+    assert_eq!(second.audit_seq, first.audit_seq + 1, "one record for each change");
 
     let all = store.audit(0, usize::MAX).await.unwrap();
     let (seq, _) = verify((0, Digest::ZERO), &all).unwrap();
     assert_eq!(seq, second.audit_seq);
-    let last: Vec<_> = all[all.len() - 3..].iter().map(|record| record.parse().unwrap()).collect();
-    assert_eq!(last, entries);
+    assert_eq!(all.last().unwrap().parse().unwrap(), entries, "which lists its transitions");
 }
 
 /// So that a caller can tell what it has seen.
@@ -43,8 +42,11 @@ pub async fn a_change_without_records_names_the_last_there_is(store: Arc<dyn Sto
 /// After a number, at most so many.
 pub async fn records_are_read_in_parts(store: Arc<dyn Store>) {
     let subject = Subject::new();
-    let entries = (0..5).map(|n| subject.entry(&format!("Entry{n}"))).collect();
-    let last = store.commit(Write { audit: entries, ..Write::default() }).await.unwrap().audit_seq;
+    let mut last = 0;
+    for n in 0..5 {
+        let audit = vec![subject.entry(&format!("Entry{n}")), subject.entry("Also")];
+        last = store.commit(Write { audit, ..Write::default() }).await.unwrap().audit_seq;
+    }
     let all = store.audit(0, usize::MAX).await.unwrap();
     let (mut head, mut seen) = ((0, Digest::ZERO), Vec::new());
     loop {

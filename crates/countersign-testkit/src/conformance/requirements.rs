@@ -195,9 +195,9 @@ pub async fn a_change_that_contradicts_what_is_stored_changes_nothing(store: Arc
                     .push(TokenWrite::Create(TokenRow { hash: token.hash, ..super::subject::token(1) }));
             }
             "nothing to decide" => {
-                journal.decided.push((holder.elicitation(0, 1).elicitation.id, decision(Outcome::Approved)));
+                journal.decided.push(holder.elicitation(0, 1).elicitation.id);
             }
-            _ => journal.decided.push((asked.elicitation.id, decision(Outcome::Approved))),
+            _ => journal.decided.push(asked.elicitation.id),
         }
         let neighbour = Subject::new();
         let (refused, fine) = tokio::join!(store.commit(write), store.commit(neighbour.start()));

@@ -4,6 +4,7 @@
 
 use countersign_core::audit::AuditEntry;
 use countersign_core::canonical::Canonical;
+use countersign_core::commit::StoredCommit;
 use countersign_core::digest::{Digest, Fingerprint};
 use countersign_core::elicitation::{Decider, Decision, Elicitation, Origin, Proof};
 use countersign_core::event::{Event, EventBody, Kind, Started};
@@ -90,16 +91,19 @@ impl Subject {
             requester: Principal::agent(self.requester.as_str()).expect("a good id"),
             token: None,
             idempotency_key: self.key.clone(),
+            requested: None,
             script: None,
         };
         Event { at: self.created_at, body: EventBody::Started(started) }
     }
 
-    /// A change of its journal, with an audit record for each event.
+    /// A change of its journal, with an audit record that tells of each event.
+    #[expect(clippy::needless_pass_by_value, reason = "tests hand over the events they just made")]
     pub fn append(&self, expected: u64, status: Status, events: Vec<Event>) -> Write {
         let audit = events.iter().map(|event| self.entry(event.body.name())).collect();
+        let commit = StoredCommit::of(&events, None).expect("events can be stored");
         let journal =
-            JournalWrite { expected, events, row: self.row(status), opened: vec![], decided: vec![] };
+            JournalWrite { expected, commit, row: self.row(status), opened: vec![], decided: vec![] };
         Write { journal: Some(journal), audit, ..Write::default() }
     }
 
@@ -108,15 +112,19 @@ impl Subject {
         self.append(0, Status::Running, vec![self.started()])
     }
 
-    /// The change that makes it exist, and wait for these.
+    /// The change that makes it exist, and wait for these. Those with a decision are decided at once.
     pub fn ask(&self, asked: Vec<ElicitationRow>) -> Write {
-        let mut write = self.append(0, Status::Waiting, vec![self.started()]);
+        let mut events = vec![self.started()];
+        for row in &asked {
+            let body = EventBody::Asked(Box::new(row.elicitation.clone()));
+            events.push(Event { at: row.asked_at, body });
+            if let Some(decision) = row.decision.clone() {
+                let body = EventBody::Decided { elicitation: row.elicitation.id, decision };
+                events.push(Event { at: row.asked_at, body });
+            }
+        }
+        let mut write = self.append(0, Status::Waiting, events);
         if let Some(journal) = &mut write.journal {
-            let events = asked.iter().map(|row| Event {
-                at: row.asked_at,
-                body: EventBody::Asked(Box::new(row.elicitation.clone())),
-            });
-            journal.events.extend(events);
             journal.opened = asked;
         }
         write
@@ -126,9 +134,7 @@ impl Subject {
     pub fn decide(&self, expected: u64, id: ElicitationId, decision: &Decision) -> Write {
         let body = EventBody::Decided { elicitation: id, decision: decision.clone() };
         let mut write = self.append(expected, Status::Running, vec![Event { at: decision.at, body }]);
-        if let Some(journal) = &mut write.journal {
-            journal.decided = vec![(id, decision.clone())];
-        }
+        write.journal.iter_mut().for_each(|journal| journal.decided = vec![id]);
         write
     }
 

@@ -138,10 +138,8 @@ pub async fn earlier_questions_about_the_same_are_found_by_subject_and_owner(sto
     for owner in [&ann, &ann, &bob] {
         let subject = Subject::new();
         let question = ElicitationRow { owner: Some(owner.clone()), ..subject.elicitation(3, 90) };
-        let mut write = subject.start();
-        let journal = write.journal.as_mut().unwrap();
-        journal.row.owner = Some(owner.clone());
-        journal.opened.push(question.clone());
+        let mut write = subject.ask(vec![question.clone()]);
+        write.journal.as_mut().unwrap().row.owner = Some(owner.clone());
         store.commit(write).await.unwrap();
         asked.push(question);
     }

@@ -9,8 +9,8 @@ use serde_json::{Value, json};
 
 use crate::Failure;
 use crate::gateway::Opened;
-use crate::load::row;
 use crate::process::{FOLDER, PART};
+use crate::table::row;
 
 const GITHUB: &str = "@octokit/openapi/generated/api.github.com.json";
 const DOCUMENT: &str = "github.json";

@@ -8,9 +8,10 @@ use serde_json::{Value, json};
 use crate::Failure;
 use crate::connection::Connection;
 use crate::gateway::{AGENT, SOURCE};
-use crate::load::{TURNS, mcp_call, middle, rate, row};
+use crate::load::{TURNS, mcp_call, middle, rate};
 use crate::process::{PART, Server};
 use crate::rmcp_parts::UPSTREAM;
+use crate::table::row;
 
 /// The tool of the source, as MCP clients of the gateway name it.
 const TOOL: &str = "echo__say";

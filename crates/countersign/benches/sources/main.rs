@@ -5,12 +5,13 @@
 //! part to play. The load comes from here, over loopback, in turns.
 #![expect(clippy::disallowed_methods, reason = "a bench measures with the real clock and starts processes")]
 
-#[path = "../fronts/connection.rs"]
+#[path = "../shared/connection.rs"]
 mod connection;
 mod document;
 mod gateway;
 mod hop;
-#[path = "../fronts/load.rs"]
+#[path = "../shared/load.rs"]
+#[expect(dead_code, reason = "other benches use the rest")]
 mod load;
 #[path = "../../../countersign-sources/tests/documents/npm.rs"]
 #[expect(
@@ -21,10 +22,13 @@ mod load;
     reason = "it belongs to the tests of documents: whatever fails there ends the program"
 )]
 mod npm;
-#[path = "../fronts/process.rs"]
-#[expect(dead_code, reason = "the bench of the fronts uses the rest")]
+#[path = "../shared/process.rs"]
+#[expect(dead_code, reason = "other benches use the rest")]
 mod process;
 mod rmcp_parts;
+#[path = "../shared/table.rs"]
+#[expect(dead_code, reason = "other benches use the rest")]
+mod table;
 
 type Failure = Box<dyn std::error::Error + Send + Sync>;
 
@@ -33,7 +37,7 @@ fn main() -> Result<(), Failure> {
     match std::env::var(process::PART) {
         Ok(part) => runtime.block_on(play(&part)),
         Err(_) => {
-            println!("{:<70} {:>22}   reach", "what", "seen");
+            table::heading();
             runtime.block_on(async { tokio::spawn(hop::measure()).await? })?;
             document::measure()
         }

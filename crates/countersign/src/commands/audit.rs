@@ -1,4 +1,4 @@
-//! `audit`: the record of everything that happened. It only looks.
+//! `audit`: reads the record of everything that happened.
 
 use std::time::Duration;
 
@@ -117,18 +117,20 @@ async fn follow(contact: &Contact, mut last: u64) -> anyhow::Result<()> {
     }
 }
 
+/// A line for each transition, with the number of its record.
 fn table(records: &[AuditRecord], names: &Names, screen: Screen) -> anyhow::Result<Table> {
     let mut table = Table::new(screen, &["NO", "WHEN", "WHAT", "BY", "EXECUTION", "DETAIL"]);
     for record in records {
-        let entry = record.parse()?;
-        table.row([
-            record.seq.to_string().into(),
-            to_the_second(&entry.at.to_string()).into(),
-            shown::line(&entry.what).into(),
-            entry.by.map_or_else(|| "gateway".to_owned(), |by| names.of(by.as_str())).into(),
-            entry.execution.map(|id| id.to_string()).unwrap_or_default().into(),
-            shown::line(&entry.detail).into(),
-        ]);
+        for transition in record.parse()? {
+            table.row([
+                record.seq.to_string().into(),
+                to_the_second(&transition.at.to_string()).into(),
+                shown::line(&transition.what).into(),
+                transition.by.map_or_else(|| "gateway".to_owned(), |by| names.of(by.as_str())).into(),
+                transition.execution.map(|id| id.to_string()).unwrap_or_default().into(),
+                shown::line(&transition.detail).into(),
+            ]);
+        }
     }
     Ok(table)
 }

@@ -1,7 +1,7 @@
 //! `executions`: what was called and where it stands. It only looks.
 
 use countersign_core::event::Event;
-use countersign_core::execution::{Execution, Recovery};
+use countersign_core::execution::Execution;
 use countersign_core::ids::ExecutionId;
 use countersign_server::wire::{ExecutionResult, ExecutionSummary, List, Status};
 use serde_json::json;
@@ -161,9 +161,8 @@ fn what_to_do(result: &ExecutionResult, journal: &[Event], contact: &Contact) ->
             Some(format!("In doubt: look at the outside system, then `{}`.", settle(call.to_string())))
         }
         Status::Running if contact.serves == Serves::Here => {
-            let recovery = Execution::replay(journal).ok()?.recover();
-            Some(match recovery.first() {
-                Some(Recovery::FoundInDoubt(call)) => format!(
+            Some(match Execution::replay(journal).ok()?.lost_calls().next() {
+                Some(call) => format!(
                     "Its process ended while call {call} ran, so it is in doubt. Look at the outside system, then `{}`.",
                     settle(call.to_string())
                 ),

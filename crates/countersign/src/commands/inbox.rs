@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use countersign_core::execution::{Execution, Recovery};
+use countersign_core::execution::Execution;
 use countersign_server::wire::{Elicitation, ExecutionSummary, List, Status};
 use serde_json::json;
 
@@ -112,12 +112,8 @@ async fn calls_in_doubt(contact: &Contact, summary: &ExecutionSummary) -> Result
             .collect());
     }
     let journal = contact.operator.journal(id).await?;
-    let found = Execution::replay(&journal).map(|execution| execution.recover()).unwrap_or_default();
-    let numbers = found.iter().filter_map(|recovery| match recovery {
-        Recovery::FoundInDoubt(call) => call.to_string().parse().ok(),
-        _ => None,
-    });
-    Ok(numbers.collect())
+    let lost = Execution::replay(&journal).map(|execution| execution.lost_calls().collect::<Vec<_>>());
+    Ok(lost.unwrap_or_default().into_iter().map(|call| call.0 as usize).collect())
 }
 
 async fn doubt_entry(doubt: &Doubt, paint: Paint, contact: &Contact) -> Result<String, Problem> {

@@ -35,6 +35,7 @@ fn words(body: &EventBody, names: &Names) -> String {
         EventBody::Decided { decision, .. } => report::decision(decision, names),
         EventBody::Rejudged { call, .. } => format!("call {call} judged again: the policy changed"),
         EventBody::CallStarted { call, by } => format!("call {call} let run: {}", authority(by)),
+        EventBody::CallReentered { call } => format!("call {call} goes on: its handler is entered again"),
         EventBody::StepRecorded { call, name, .. } => {
             format!("call {call} recorded its step {:?}", shown::line(name))
         }
@@ -46,6 +47,9 @@ fn words(body: &EventBody, names: &Names) -> String {
         EventBody::SleepEnded { .. } => "the script woke up".to_owned(),
         EventBody::ScriptWaits { .. } => "the script can only wait for people".to_owned(),
         EventBody::Finished { .. } => "finished".to_owned(),
+        EventBody::CancelRequested { by, reason } => {
+            format!("cancel requested by {}: {}", names.of(by.as_str()), shown::line(reason))
+        }
         EventBody::Cancelled { by, reason } => {
             let by = by.as_ref().map_or_else(|| "the gateway".to_owned(), |by| names.of(by.as_str()));
             format!("cancelled by {by}: {}", shown::line(reason))

@@ -51,7 +51,7 @@ async fn list(contact: &Contact, query: &str) -> anyhow::Result<Exit> {
         table.row([
             (path.clone(), screen.out.bold(&path)).into(),
             (effect.to_owned(), painted).into(),
-            shown::line(&tool.description).into(),
+            shown::line(first_line(&tool.description)).into(),
         ]);
     }
     screen.print(&table.render())?;
@@ -59,6 +59,11 @@ async fn list(contact: &Contact, query: &str) -> anyhow::Result<Exit> {
         screen.note(&nothing_found(contact, query).await);
     }
     Ok(Exit::Done)
+}
+
+/// Operations of published documents are described in pages; `tools show` has them whole.
+fn first_line(description: &str) -> &str {
+    description.trim().lines().next().unwrap_or_default()
 }
 
 async fn nothing_found(contact: &Contact, query: &str) -> String {
@@ -155,4 +160,15 @@ fn show(tool: &ToolDetail, screen: Screen) -> anyhow::Result<()> {
         shown::json_block(&tool.input_schema, "  ", paint),
         shown::json_block(&tool.output_schema, "  ", paint),
     ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::first_line;
+
+    #[test]
+    fn a_list_has_the_first_line_of_a_description() {
+        assert_eq!(first_line("\nCreate an issue\n\nAny user with access can."), "Create an issue");
+        assert_eq!(first_line(""), "");
+    }
 }

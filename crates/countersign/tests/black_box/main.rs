@@ -8,6 +8,7 @@
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test that meets the unexpected stops there")]
 
 mod crowded;
+mod flooded;
 mod folder;
 mod killed;
 mod other_user;

@@ -60,7 +60,8 @@ async fn one_damaged_question_is_shown_as_damaged_and_the_others_are_decided() {
     let database = rusqlite::Connection::open(home.data().join("countersign.db")).unwrap();
     let changed = database
         .execute(
-            "UPDATE elicitations SET body = replace(body, '\"amount\":5', '\"amount\":9') WHERE no = 2",
+            "UPDATE journal SET body = replace(body, '\"amount\":5', '\"amount\":9')
+             WHERE no = (SELECT asked FROM elicitations WHERE no = 2)",
             [],
         )
         .unwrap();
@@ -108,7 +109,7 @@ async fn an_execution_whose_record_is_damaged_is_named_wherever_executions_are_l
     let execution = asked(&home.client("agent"), "ann").await;
     home.kill();
     let database = rusqlite::Connection::open(home.data().join("countersign.db")).unwrap();
-    let changed = database.execute("UPDATE executions SET session = 'ses_other'", []).unwrap();
+    let changed = database.execute("UPDATE executions SET session = requester", []).unwrap();
     assert_eq!(changed, 1);
     drop(database);
     home.start();

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::server::{Server, TOKEN};
 
-const PATIENCE: Duration = Duration::from_secs(15);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A bridge, with a hand on both its ends.
 pub(crate) struct Client {

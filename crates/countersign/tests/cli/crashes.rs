@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use countersign_core::commit::StoredCommit;
 use countersign_core::elicitation::{Decider, Decision};
 use countersign_core::event::{Event, EventBody};
 use countersign_core::execution::Status;
@@ -20,7 +21,7 @@ fn running_handler(shell: &Shell, elicitation: &str) -> Process {
     let before = starts(shell);
     let words = shell.approval(elicitation, &[]);
     let process = Process(shell.start(&words.iter().map(String::as_str).collect::<Vec<_>>()));
-    for _ in 0..400 {
+    for _ in 0..2_400 {
         if starts(shell) > before {
             return process;
         }
@@ -144,10 +145,10 @@ fn say_yes_and_die(shell: &Shell, elicitation: &str) {
             data: None,
         };
         let id = asked.elicitation.id;
-        let body = EventBody::Decided { elicitation: id, decision: decision.clone() };
+        let body = EventBody::Decided { elicitation: id, decision };
         let expected = store.journal(asked.execution).await.unwrap().len() as u64;
-        let events = vec![Event { at: asked.asked_at, body }];
-        let journal = JournalWrite { expected, events, row, opened: vec![], decided: vec![(id, decision)] };
+        let commit = StoredCommit::of(&[Event { at: asked.asked_at, body }], None).unwrap();
+        let journal = JournalWrite { expected, commit, row, opened: vec![], decided: vec![id] };
         store.commit(Write { journal: Some(journal), ..Write::default() }).await.unwrap();
     });
 }

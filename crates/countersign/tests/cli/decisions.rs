@@ -128,6 +128,28 @@ fn several_questions_of_one_script_are_decided_one_by_one(shell: &Shell) {
 }
 
 #[test]
+fn without_a_terminal_nothing_is_approved_and_no_digest_is_handed_out_unread() {
+    let shell = Shell::served();
+    let (execution, elicitation) = shell.paused("bank.pay", r#"{"to":"ann","amount":5}"#);
+    let inbox = shell.json(&["inbox"]);
+    let digest = inbox["items"][0]["digest"].as_str().unwrap();
+    for id in [&elicitation, &execution] {
+        for more in [&[][..], &["--remember", "call"], &["--comment", "fine"], &["--json"]] {
+            let ran = shell.run(&[&["approve", id], more].concat());
+            ran.failed(1, &[]);
+            let said = [ran.out, ran.err].concat();
+            assert!(said.contains("nobody is at this terminal") && said.contains("inbox --json"), "{said}");
+            assert!(!said.contains(&digest[..16]), "it invites a yes that nobody has read: {said}");
+        }
+        shell.run(&["approve", id, "--yes"]).failed(2, &["--digest"]);
+        let wrong = "0".repeat(64);
+        shell.run(&["approve", id, "--yes", "--digest", &wrong]).failed(1, &["this is not the question"]);
+    }
+    assert_eq!(shell.json(&["executions", &execution])["status"], "paused");
+    shell.run(&["approve", &elicitation, "--yes", "--digest", digest]).printed(&["\"to\": \"ann\""]);
+}
+
+#[test]
 fn without_the_tool_nothing_is_decided() {
     let shell = Shell::new();
     let (execution, elicitation) = shell.paused("bank.pay", r#"{"to":"ann","amount":5}"#);

@@ -12,7 +12,10 @@ use rustix::termios::{LocalModes, Winsize, tcgetattr, tcsetwinsize};
 
 use crate::shell::Shell;
 
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// How long to read on where a process that outlives the program keeps the terminal open.
+const LAST_WORDS: Duration = Duration::from_secs(5);
 
 /// A program at a terminal.
 pub(crate) struct Terminal {
@@ -90,7 +93,8 @@ impl Terminal {
     #[track_caller]
     pub(crate) fn ends_with(&mut self, status: i32) -> String {
         let ended = self.child.wait().unwrap();
-        while let Ok(bytes) = self.screen.recv_timeout(Duration::from_millis(300)) {
+        // It ends when the last process has closed the terminal.
+        while let Ok(bytes) = self.screen.recv_timeout(LAST_WORDS) {
             self.seen.push_str(&String::from_utf8_lossy(&bytes));
         }
         assert_eq!(ended.code(), Some(status), "{}", self.seen);

@@ -17,7 +17,7 @@ fn transfers(shell: &Shell) -> usize {
 
 /// An execution that was decided, once it has come to its end: a decision is shown before what follows from it.
 fn ended(shell: &Shell, execution: &str) -> serde_json::Value {
-    for _ in 0..200 {
+    for _ in 0..2_400 {
         let told = shell.json(&["executions", execution]);
         if told["status"] != "running" {
             return told;

@@ -7,7 +7,7 @@ use reqwest::Method;
 use serde_json::{Value, json};
 
 /// Nothing on this machine takes this long unless it never happens.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Who acts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

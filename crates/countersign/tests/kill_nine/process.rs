@@ -10,7 +10,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 /// No answer takes this long unless it never comes.
-pub(crate) const LONGEST_ANSWER: Duration = Duration::from_secs(20);
+pub(crate) const LONGEST_ANSWER: Duration = Duration::from_secs(60);
 
 pub(crate) struct Process {
     child: Child,

@@ -12,7 +12,7 @@ use crate::node::toolbox;
 use crate::unix_user::UnixUser;
 
 /// No answer takes this long unless it never comes.
-const LONGEST_ANSWER: Duration = Duration::from_secs(30);
+const LONGEST_ANSWER: Duration = Duration::from_secs(60);
 
 /// A revision of the protocol, and with it a client that speaks it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -13,7 +13,7 @@ use crate::client::{Client, Elicitation, Era};
 
 pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_countersign");
 /// Nothing on this machine takes this long unless it never happens.
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(60);
 /// How long calls are held for clients that cannot ask; the tests have no time for more.
 const HOLD: &str = "1s";
 

@@ -1,11 +1,15 @@
 //! The table of faults, `crates/xtask/sabotage.toml`.
 //!
-//! Promise, kept by the tests below: every fault still fits the sources, and every rule that can be broken has one.
+//! Promise, kept by the tests below: every fault still fits the sources, the test that it names is there, and every rule that can be
+//! broken has one.
 
 use std::path::Path;
 
 use anyhow::Context as _;
 use serde::Deserialize;
+
+use super::moved;
+use super::named_test::NamedTest;
 
 const TABLE: &str = "crates/xtask/sabotage.toml";
 
@@ -22,8 +26,11 @@ pub(super) struct Fault {
     /// The text that is replaced; it stands exactly once in the file.
     pub(super) find: String,
     pub(super) replace: String,
-    /// The tests of which one must go red, as a filter of nextest. It names each test program as `binary(NAME)`.
-    pub(super) tests: String,
+    /// The test that must go red, as nextest prints it.
+    pub(super) test: Option<NamedTest>,
+    /// Where no test is named yet: a filter of nextest with tests of which one must go red. It names each test program as
+    /// `binary(NAME)`.
+    pub(super) tests: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -41,23 +48,55 @@ pub(super) fn read(root: &Path) -> anyhow::Result<Vec<Fault>> {
 }
 
 impl Fault {
-    /// The source with the fault in it.
-    pub(super) fn planted(&self, source: &str) -> anyhow::Result<String> {
-        let times = source.matches(&self.find).count();
-        anyhow::ensure!(
-            times == 1,
-            "{} ({}): the text to be replaced stands {times} times in {}",
-            self.rule,
-            self.says,
-            self.file
-        );
-        Ok(source.replacen(&self.find, &self.replace, 1))
+    /// How messages name it.
+    pub(super) fn name(&self) -> String {
+        format!("{} ({})", self.rule, self.says)
     }
 
-    /// The test programs that the filter names: only these are built.
+    /// The source with the fault in it; where it does not fit, an error that names the fault and where its text is now.
+    pub(super) fn planted(&self, root: &Path) -> anyhow::Result<String> {
+        let source = std::fs::read_to_string(root.join(&self.file));
+        let times = source.as_ref().map_or(0, |source| source.matches(&self.find).count());
+        let problem = match (&source, times) {
+            (Ok(source), 1) => return Ok(source.replacen(&self.find, &self.replace, 1)),
+            (Ok(_), times) => format!("the text to be replaced stands {times} times in {}", self.file),
+            (Err(error), _) => format!("{} cannot be read ({error})", self.file),
+        };
+        let hint = if times == 0 { moved::hint(root, &self.find) } else { String::new() };
+        anyhow::bail!("{}: {problem}{hint}", self.name())
+    }
+
+    /// Whether it still fits the sources, changes them, and names a test that is there.
+    pub(super) fn check(&self, root: &Path) -> anyhow::Result<()> {
+        self.planted(root)?;
+        anyhow::ensure!(self.find != self.replace, "{}: it changes nothing", self.name());
+        match (&self.test, &self.tests) {
+            (Some(test), None) => test.find(root).with_context(|| self.name()),
+            (None, Some(_)) => {
+                anyhow::ensure!(!self.programs().is_empty(), "{}: its tests name no binary(…)", self.name());
+                Ok(())
+            }
+            _ => anyhow::bail!("{}: it has one of `test` and `tests`, and not both", self.name()),
+        }
+    }
+
+    /// What is run of the tests.
+    pub(super) fn filter(&self) -> String {
+        match &self.test {
+            Some(test) => test.filter(),
+            None => self.tests.clone().unwrap_or_default(),
+        }
+    }
+
+    /// The test programs that are run: only these are built.
     pub(super) fn programs(&self) -> Vec<&str> {
-        let named = self.tests.split("binary(").skip(1);
-        named.filter_map(|rest| rest.split_once(')')).map(|(name, _)| name).collect()
+        match &self.test {
+            Some(test) => vec![test.program()],
+            None => {
+                let named = self.tests.as_deref().unwrap_or_default().split("binary(").skip(1);
+                named.filter_map(|rest| rest.split_once(')')).map(|(name, _)| name).collect()
+            }
+        }
     }
 }
 
@@ -68,37 +107,32 @@ mod tests {
     /// There are no nodes (R17) and no passkeys (R19) yet, so there is nothing to break.
     const NOT_BUILT_YET: [u32; 2] = [17, 19];
     const LAST_RULE: u32 = 19;
+    const FEWEST: usize = 30;
 
     fn root() -> &'static Path {
         Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
     }
 
     #[test]
-    fn every_fault_still_fits_the_sources_and_changes_them() {
+    fn every_fault_still_fits_the_sources_changes_them_and_names_a_test_that_is_there() {
         let faults = read(root()).unwrap();
-        let problems: Vec<String> = faults.iter().filter_map(|fault| problem(fault).err()).collect();
-        assert!(problems.is_empty(), "{}", problems.join("\n"));
-    }
-
-    fn problem(fault: &Fault) -> Result<(), String> {
-        let source = std::fs::read_to_string(root().join(&fault.file))
-            .map_err(|e| format!("{} ({}): {}: {e}", fault.rule, fault.says, fault.file))?;
-        let planted = fault.planted(&source).map_err(|e| e.to_string())?;
-        if planted == source {
-            return Err(format!("{} ({}): it changes nothing", fault.rule, fault.says));
-        }
-        if fault.programs().is_empty() {
-            return Err(format!("{} ({}): its tests name no binary(…)", fault.rule, fault.says));
-        }
-        Ok(())
+        let wrong: Vec<String> =
+            faults.iter().filter_map(|f| f.check(root()).err()).map(|e| format!("{e:#}")).collect();
+        assert!(wrong.is_empty(), "{}", wrong.join("\n"));
     }
 
     #[test]
-    fn every_rule_that_can_be_broken_has_a_fault() {
+    fn every_rule_that_can_be_broken_has_a_fault_and_no_fault_is_there_twice() {
         let faults = read(root()).unwrap();
+        assert!(faults.len() >= FEWEST, "{} faults", faults.len());
         let known: Vec<String> = (1..=LAST_RULE).map(|rule| format!("R{rule}")).collect();
-        for fault in &faults {
+        for (at, fault) in faults.iter().enumerate() {
             assert!(known.contains(&fault.rule), "{} is no rule of the design", fault.rule);
+            assert!(
+                faults[..at].iter().all(|other| other.says != fault.says),
+                "{} is there twice",
+                fault.says
+            );
         }
         for rule in (1..=LAST_RULE).filter(|rule| !NOT_BUILT_YET.contains(rule)) {
             let name = format!("R{rule}");
@@ -106,20 +140,38 @@ mod tests {
         }
     }
 
-    #[test]
-    fn what_stands_twice_or_nowhere_is_not_replaced() {
-        let fault = Fault {
+    fn fault(file: &str, find: &str) -> Fault {
+        Fault {
             rule: "R1".into(),
             says: "Always yes.".into(),
-            file: "src/gate.rs".into(),
-            find: "no()".into(),
+            file: file.into(),
+            find: find.into(),
             replace: "yes()".into(),
-            tests: "package(a) & binary(one) | package(b) & binary(two)".into(),
-        };
-        assert_eq!(fault.planted("a; no(); b").unwrap(), "a; yes(); b");
-        let twice = fault.planted("no(); no()").unwrap_err().to_string();
-        assert!(twice.contains("stands 2 times in src/gate.rs"), "{twice}");
-        assert!(fault.planted("maybe()").is_err());
-        assert_eq!(fault.programs(), ["one", "two"]);
+            test: None,
+            tests: Some("package(a) & binary(one) | package(b) & binary(two)".into()),
+        }
+    }
+
+    #[test]
+    fn what_stands_twice_or_nowhere_is_not_replaced() {
+        let here = "crates/xtask/src/sabotage/fault.rs";
+        let once = fault(here, concat!("const FEW", "EST: usize = 30;"));
+        assert!(once.planted(root()).unwrap().contains("    yes()\n\n    fn root()"));
+        assert_eq!(once.programs(), ["one", "two"]);
+        let twice =
+            fault(here, "crates/xtask/src/sabotage/fault.rs").planted(root()).unwrap_err().to_string();
+        assert!(twice.starts_with("R1 (Always yes.): the text to be replaced stands 3 times"), "{twice}");
+    }
+
+    #[test]
+    fn a_fault_whose_file_or_text_moved_says_where_the_text_is() {
+        let text = concat!("const LAST", "_RULE: u32 = 19;");
+        for gone in ["crates/xtask/src/gone.rs", "crates/xtask/src/main.rs"] {
+            let error = fault(gone, text).planted(root()).unwrap_err().to_string();
+            assert!(error.starts_with("R1 (Always yes.): ") && error.contains(gone), "{error}");
+            assert!(error.ends_with("it stands in crates/xtask/src/sabotage/fault.rs now"), "{error}");
+        }
+        let nowhere = fault("crates/xtask/src/gone.rs", concat!("no", "where")).planted(root());
+        assert!(nowhere.is_err());
     }
 }

@@ -52,9 +52,7 @@ impl ScratchTree {
     }
 
     pub(super) fn plant(&self, fault: &Fault) -> anyhow::Result<()> {
-        let path = self.folder.join(&fault.file);
-        let source = std::fs::read_to_string(&path).with_context(|| format!("cannot read {}", fault.file))?;
-        Ok(std::fs::write(&path, fault.planted(&source)?)?)
+        Ok(std::fs::write(self.folder.join(&fault.file), fault.planted(&self.folder)?)?)
     }
 
     /// Takes the fault out again, and what red tests left beside the sources (the seeds of failed properties would be
@@ -87,8 +85,8 @@ impl ScratchTree {
         for program in faults.iter().flat_map(|fault| fault.programs()).collect::<BTreeSet<_>>() {
             tests = tests.with_argument("--test").with_argument(program);
         }
-        for filter in faults.iter().map(|fault| &fault.tests).collect::<BTreeSet<_>>() {
-            tests = tests.with_argument("-E").with_argument(filter);
+        for filter in faults.iter().map(|fault| fault.filter()).collect::<BTreeSet<_>>() {
+            tests = tests.with_argument("-E").with_argument(&filter);
         }
         tests
     }

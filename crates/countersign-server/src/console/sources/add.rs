@@ -10,7 +10,10 @@ use maud::{Markup, html};
 use super::super::api::segment;
 use super::super::frame::{Place, Reader, Trouble, html_response};
 use super::super::text::text;
-use super::{EFFECTS, all_advice, badge, by_effect, counted, described, kind, left_out, refusal, waits};
+use super::{
+    EFFECTS, all_advice, badge, by_effect, counted, definition, described, kind, left_out, refusal, servers,
+    waits,
+};
 use crate::refusal::Refusal;
 use crate::rest::body::Body;
 use crate::wire::{self, SourceConfig, SourceDetail, SourceTool, ToolEffect, ToolStanding};
@@ -193,6 +196,7 @@ fn shown(config: &SourceConfig, detail: &SourceDetail) -> Markup {
             section.preview aria-labelledby="brings" {
                 h2 #brings { "What " code { (text(&config.name)) } " would bring" }
                 p { "Nothing is kept yet. " (kind(&detail.source.kind)) ": " (target(config, detail)) }
+                @for server in servers(detail) { p { "Calls go to " code { (text(server)) } } }
                 p { strong { (counted(taken().count(), "tool")) } ": " (by_effect(&taken())) @if excluded > 0 { ". " (excluded) " more are left out by its settings" } "." }
                 @for effect in EFFECTS { (effect_group(detail, effect)) }
                 (left_out(detail))
@@ -227,7 +231,7 @@ fn effect_group(detail: &SourceDetail, effect: ToolEffect) -> Markup {
                 summary { (badge(effect)) (counted(count, "tool")) }
                 ul.offers {
                     @for tool in of(detail, effect).take(LISTED) {
-                        li data-path=(tool.path) { div.line { code.path { (text(&tool.path)) } span.origin { (text(&tool.origin)) } } (described(&tool.description)) }
+                        li data-path=(tool.path) { div.line { code.path { (text(&tool.path)) } span.origin { (text(&tool.origin)) } } (described(&tool.description)) (definition(tool)) }
                     }
                 }
                 @if count > LISTED { p.faint { "And " (count - LISTED) " more." } }

@@ -21,6 +21,7 @@ pub(super) fn changes(all: &[FieldChange]) -> Markup {
 
 fn field(change: &FieldChange) -> Markup {
     let label = match change.field.as_str() {
+        "server" => "Where calls go",
         "title" => "Title",
         "description" => "Description",
         "inputSchema" => "Input schema",

@@ -11,8 +11,8 @@ use super::super::frame::{Place, Reader, Trouble};
 use super::super::text::text;
 use super::changes::changes;
 use super::{
-    EFFECTS, advice, all_advice, badge, by_effect, counted, described, health, kind, left_out, waiting,
-    waits, words,
+    EFFECTS, advice, all_advice, badge, by_effect, counted, definition, described, health, kind, left_out,
+    servers, waiting, waits, words,
 };
 use crate::rest::body::{Named, Params};
 use crate::wire::{SourceDetail, SourceHealth, SourceOrigin, SourceTool, ToolStanding};
@@ -190,6 +190,7 @@ impl<'p> View<'p> {
             dl.facts {
                 dt { "Kind" } dd { (kind(&source.kind)) }
                 dt { "Target" } dd { code { (text(&source.target)) } }
+                @for server in servers(self.detail) { dt { "Calls go to" } dd { code { (text(server)) } } }
                 dt { "Configured" } dd {
                     @match source.origin {
                         SourceOrigin::Added => { "by an admin, here or with " code { "countersign source" } }
@@ -303,6 +304,7 @@ impl<'p> View<'p> {
                 }
                 (described(&tool.description))
                 @if !tool.changes.is_empty() { (changes(&tool.changes)) }
+                (definition(tool))
                 @if self.is_admin() && self.detail.source.origin == SourceOrigin::Added && standing != ToolStanding::Missing { (self.effect(tool)) }
             }
         }

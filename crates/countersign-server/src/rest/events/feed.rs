@@ -1,19 +1,18 @@
 //! The one reader of the audit that all event streams share.
 //!
-//! Promise: what happens is read and rendered once, however many streams there are, and nothing is read while there are none. A batch
-//! says which record it follows, so that a stream which missed one knows, and reads the audit itself from where it was.
+//! Promise: an event is read and rendered once, however many streams there are, and nothing is read while there are none. A batch
+//! says where the one before ended, so that a stream which missed one knows, and reads the audit itself from where it was.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::Bytes;
-use countersign_core::audit::AuditRecord;
 use countersign_kernel::{GatewayError, GatewayEvent};
 use countersign_sdk::PrincipalId;
 use tokio::sync::{Notify, broadcast};
 
 use super::BATCH;
-use super::told::{Told, told};
+use super::told::{Mark, Pending, Told, events_of, told};
 use crate::shared::Shared;
 
 /// How long a record that nobody was woken for can go unnoticed: reads are recorded in passing.
@@ -36,33 +35,33 @@ pub(crate) struct Feed {
 
 /// What happened since the batch before.
 pub(super) struct Batch {
-    /// The last record of the batch before. Whoever has not read that far missed something.
-    pub(super) after: u64,
-    /// The last record that was looked at.
-    pub(super) last: u64,
-    /// What there is to tell, in order.
+    /// Where the batch before ended. A stream that has not read that far missed something.
+    pub(super) after: Mark,
+    /// The end of the last record that was looked at.
+    pub(super) last: Mark,
+    /// The events, in order.
     pub(super) items: Vec<Item>,
 }
 
-/// What one record tells.
+/// One event.
 pub(super) struct Item {
-    pub(super) seq: u64,
+    pub(super) mark: Mark,
     pub(super) news: News,
 }
 
-/// What happened, as far as it is shared.
+/// An event, as far as it is shared.
 pub(super) struct News {
     pub(super) requester: Option<PrincipalId>,
     pub(super) brief: Bytes,
     pub(super) whole: Whole,
 }
 
-/// All that is told of something.
+/// The whole text of an event.
 pub(super) enum Whole {
-    /// This.
+    /// It is kept for everybody.
     Text(Bytes),
-    /// Too much to be kept for everybody. The record says what to render.
-    Large(AuditRecord),
+    /// It is too large for that: each stream renders it.
+    Large(Pending),
 }
 
 impl Feed {
@@ -102,7 +101,7 @@ impl Feed {
         // Listening before looking: what is recorded in between wakes us.
         let mut wake = shared.gateway.events();
         let mut last = shared.gateway.standing().await?.recorded;
-        let mut batch = Batch { after: last, last, items: Vec::new() };
+        let mut batch = Batch { after: Mark::after(last), last: Mark::after(last), items: Vec::new() };
         // Streams that were opened before this know by it where the feed begins.
         self.send(&mut batch);
         while self.batches.receiver_count() > 0 {
@@ -114,15 +113,19 @@ impl Feed {
             let mut bytes = 0;
             for record in records {
                 last = record.seq;
-                batch.last = last;
-                if let Some(news) = self.news(shared, record).await? {
-                    bytes += news.bytes();
-                    batch.items.push(Item { seq: last, news });
+                for event in events_of(&record) {
+                    let mark = event.mark;
+                    batch.last = mark;
+                    if let Some(news) = self.news(shared, event).await? {
+                        bytes += news.bytes();
+                        batch.items.push(Item { mark, news });
+                    }
+                    if bytes >= BATCH_BYTES {
+                        bytes = 0;
+                        self.send(&mut batch);
+                    }
                 }
-                if bytes >= BATCH_BYTES {
-                    bytes = 0;
-                    self.send(&mut batch);
-                }
+                batch.last = Mark::after(last);
             }
             if !batch.items.is_empty() {
                 self.send(&mut batch);
@@ -131,17 +134,13 @@ impl Feed {
         Ok(())
     }
 
-    async fn news(&self, shared: &Shared, record: AuditRecord) -> Result<Option<News>, GatewayError> {
-        Ok(match told(shared, &record).await? {
-            Told::Nothing => None,
-            Told::Happened { requester, whole, brief } => {
-                let whole = match whole.len() {
-                    ..=MAX_SHARED_BYTES => Whole::Text(whole),
-                    _ => Whole::Large(record),
-                };
-                Some(News { requester, brief, whole })
-            }
-        })
+    async fn news(&self, shared: &Shared, event: Pending) -> Result<Option<News>, GatewayError> {
+        let Some(Told { requester, whole, brief }) = told(shared, &event).await? else { return Ok(None) };
+        let whole = match whole.len() {
+            ..=MAX_SHARED_BYTES => Whole::Text(whole),
+            _ => Whole::Large(event),
+        };
+        Ok(Some(News { requester, brief, whole }))
     }
 
     /// Sends a batch; the next one follows it.
@@ -156,7 +155,7 @@ impl News {
     fn bytes(&self) -> usize {
         let whole = match &self.whole {
             Whole::Text(whole) => whole.len(),
-            Whole::Large(record) => record.entry.len(),
+            Whole::Large(_) => 0,
         };
         self.brief.len() + whole
     }

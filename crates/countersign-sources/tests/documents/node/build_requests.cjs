@@ -31,7 +31,7 @@ const answers = asked.map(({ origin, method, path, arguments: given }) => {
   }
   const url = new URL(server);
   const spec = isSwagger2
-    ? { swagger: '2.0', host: url.host, schemes: ['https'], paths: { [path]: { [method]: operation } } }
+    ? { swagger: '2.0', host: url.host, schemes: [url.protocol.slice(0, -1)], paths: { [path]: { [method]: operation } } }
     : { openapi: document.openapi, servers: [{ url: server }], paths: { [path]: { [method]: operation } } };
   const content = Object.keys((operation.requestBody || {}).content || {});
   const consumes = operation.consumes || document.consumes || [];
