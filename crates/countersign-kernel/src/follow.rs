@@ -94,6 +94,9 @@ impl Gateway {
 
     /// Waits for an execution that was begun.
     pub async fn wait_for(&self, begun: &Begun, patience: Patience) -> Result<ExecutionResult, GatewayError> {
+        if let Some(ended) = begun.ended.get() {
+            return Ok(ended.clone());
+        }
         let waited = self.kernel().wait_for(begun.execution, patience).await?;
         let ended = begun.ended.get().filter(|_| waited.as_ref().is_none_or(|now| now.status.is_final()));
         ended.cloned().or(waited).ok_or(GatewayError::Closed)

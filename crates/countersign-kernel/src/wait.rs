@@ -91,11 +91,10 @@ impl Kernel {
         request: &CallRequest,
         follow: Follow,
     ) -> Result<Begun, CallError> {
-        let mut owner = match self.accept(request).await? {
+        let owner = match self.accept(request).await? {
             Owned::Known(known) => return Ok(self.begun(known, follow)),
             Owned::New(owner) => owner,
         };
-        owner.list();
         let begun = self.begun(owner.id(), follow);
         match owner.telling(&begun.ended).begin().await {
             Err(GatewayError::Store(StoreError::KeyTaken(known))) => {

@@ -2,8 +2,8 @@
 //! built with the feature `otel`, spans to an OpenTelemetry collector.
 //!
 //! Promise (R12): no level shows a secret. Our own lines name none. Libraries print whole messages and requests at their
-//! lower levels, sealed request states and what people typed among them, so of theirs only what is at least info is shown,
-//! whatever `COUNTERSIGN_LOG` says.
+//! lower levels, sealed request states and what people typed among them, so of theirs only warnings and errors are shown,
+//! whatever `COUNTERSIGN_LOG` says. (rmcp also writes a line for each request at level info.)
 
 use tracing::{Level, Metadata};
 use tracing_subscriber::filter::{FilterExt as _, filter_fn};
@@ -20,7 +20,7 @@ const OURS: &str = "countersign";
 const OUR_CRATES: &str = "countersign_";
 
 /// The most detailed level at which others' lines are shown.
-const MOST_OF_OTHERS: Level = Level::INFO;
+const MOST_OF_OTHERS: Level = Level::WARN;
 
 /// Keeps the log going; what is queued for a collector is sent when this is dropped.
 #[must_use = "the log ends when this is dropped"]

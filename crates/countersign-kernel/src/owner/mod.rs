@@ -433,10 +433,14 @@ impl Owner {
         }
     }
 
-    /// Its first caller learns that it was accepted: whatever was to be recorded before that is.
+    /// Its first caller learns that it was accepted: whatever was to be recorded before that is. From then on the caller may
+    /// name the execution, so it must be findable unless it has ended.
     fn tell_accepted(&mut self) {
         if let Acceptance::WantsToKnow(reply) = std::mem::replace(&mut self.acceptance, Acceptance::Accepted)
         {
+            if self.execution().end().is_none() {
+                self.list();
+            }
             // A caller that hung up wants no answer.
             let _ = reply.send(Ok(()));
         }

@@ -78,7 +78,11 @@ pub(crate) fn settings_that_park() -> Settings {
 /// Serves until it is told to end.
 pub(crate) async fn serve(folder: &Path, settings: Settings) -> Result<(), Failure> {
     let log = std::sync::Mutex::new(std::fs::File::create(folder.join("log"))?);
-    tracing_subscriber::fmt().with_writer(log).with_ansi(false).with_env_filter("info").init();
+    tracing_subscriber::fmt()
+        .with_writer(log)
+        .with_ansi(false)
+        .with_env_filter("warn,countersign_kernel=info,countersign_server=info,countersign_store=info")
+        .init();
     let listener = TcpListener::bind("127.0.0.1:0").await?;
     let address = listener.local_addr()?.to_string();
     let program = env!("CARGO_BIN_EXE_countersign");
