@@ -1,102 +1,166 @@
 //! Canonical JSON (RFC 8785): one text for one value.
 //!
 //! Promise: what is digested, what is stored, what the person is shown and what the handler gets are all made from the
-//! same bytes.
+//! same bytes. The value that they say is parsed once and carried with them, so that policy and handler see the value that
+//! validation saw.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
-use serde_json::Value;
 use serde_json::value::RawValue;
+use serde_json::{Number, Value};
 
-use crate::bounds::{self, BoundsError};
+use crate::bounds::{self, BoundsError, MAX_SAFE_INTEGER};
 
 /// A JSON value in its canonical text. Cheap to clone.
-#[derive(Clone, PartialEq, Eq)]
-pub struct Canonical(Arc<str>);
+#[derive(Clone)]
+pub struct Canonical(JsonText);
+
+/// A JSON value kept as it came: results and steps are bound to no digest, and an upstream's 64-bit ids must survive.
+#[derive(Clone)]
+pub struct Verbatim(JsonText);
+
+/// A JSON text, and the value that it says as long as somebody works with it. The text alone counts when two are compared.
+#[derive(Clone)]
+struct JsonText {
+    text: Arc<str>,
+    value: Option<Arc<Value>>,
+}
+
+/// Gives numbers the form in which the canonical text says them (`1.0` is `1`), so that the value is what its text reads as.
+pub fn normalise(value: &mut Value) {
+    match value {
+        Value::Number(number) => {
+            if let Some(whole) = whole(number) {
+                *number = whole;
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(normalise),
+        Value::Object(map) => map.values_mut().for_each(normalise),
+        Value::Null | Value::Bool(_) | Value::String(_) => {}
+    }
+}
 
 impl Canonical {
     /// Brings a value into its canonical form, if it is within bounds.
     pub fn of(value: &Value) -> Result<Self, BoundsError> {
         bounds::check(value)?;
         let text = serde_json_canonicalizer::to_string(value).map_err(|_| BoundsError::TooDeep)?;
-        if text.len() > bounds::MAX_VALUE_BYTES {
-            return Err(BoundsError::TooLarge);
-        }
-        Ok(Self(text.into()))
+        within_size(&text)?;
+        Ok(Self(JsonText { text: text.into(), value: None }))
     }
 
-    /// The canonical text.
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
-
-    /// The value that the text says.
-    pub fn to_value(&self) -> Value {
-        // The text was made from a value, or read back by `Deserialize`, which checks that it parses.
-        serde_json::from_str(&self.0).unwrap_or(Value::Null)
+    /// The same, with the value carried along for those who work with it next.
+    pub fn carrying(mut value: Value) -> Result<Self, BoundsError> {
+        let Self(json) = Self::of(&value)?;
+        normalise(&mut value);
+        Ok(Self(JsonText { value: Some(Arc::new(value)), ..json }))
     }
 }
-
-/// A JSON value kept as it came: results and steps are bound to no digest, and an upstream's 64-bit ids must survive.
-#[derive(Clone, PartialEq, Eq)]
-pub struct Verbatim(Arc<str>);
 
 impl Verbatim {
     /// The value `null`.
     pub fn null() -> Self {
-        Self("null".into())
+        Self(JsonText { text: "null".into(), value: None })
     }
 
     /// Keeps a value, if it is within the bounds of size and depth.
     pub fn of(value: &Value) -> Result<Self, BoundsError> {
         bounds::check_size(value)?;
         let text = value.to_string();
-        if text.len() > bounds::MAX_VALUE_BYTES {
-            return Err(BoundsError::TooLarge);
-        }
-        Ok(Self(text.into()))
+        within_size(&text)?;
+        Ok(Self(JsonText { text: text.into(), value: None }))
     }
 
-    /// The text.
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
-
-    /// The value that the text says.
-    pub fn to_value(&self) -> Value {
-        serde_json::from_str(&self.0).unwrap_or(Value::Null)
+    /// The same, with the value carried along for those who work with it next.
+    pub fn carrying(value: Value) -> Result<Self, BoundsError> {
+        let Self(json) = Self::of(&value)?;
+        Ok(Self(JsonText { value: Some(Arc::new(value)), ..json }))
     }
 }
 
-macro_rules! stored_as_raw_json {
+impl JsonText {
+    fn value(&self) -> Cow<'_, Value> {
+        match &self.value {
+            Some(value) => Cow::Borrowed(value),
+            // The text was made from a value, or read back by `Deserialize`, which checks that it parses.
+            None => Cow::Owned(serde_json::from_str(&self.text).unwrap_or(Value::Null)),
+        }
+    }
+}
+
+fn within_size(text: &str) -> Result<(), BoundsError> {
+    if text.len() > bounds::MAX_VALUE_BYTES { Err(BoundsError::TooLarge) } else { Ok(()) }
+}
+
+/// The integer as which the canonical text says a number that is no integer type.
+fn whole(number: &Number) -> Option<Number> {
+    let float = number.as_f64().filter(|float| number.is_f64() && float.fract() == 0.0)?;
+    #[expect(clippy::cast_precision_loss, reason = "the largest safe integer is a double")]
+    let is_safe = float.abs() <= MAX_SAFE_INTEGER as f64;
+    #[expect(clippy::cast_possible_truncation, reason = "a whole number within 2^53")]
+    is_safe.then(|| Number::from(float as i64))
+}
+
+macro_rules! json_text {
     ($name:ident) => {
+        impl $name {
+            /// The text.
+            pub fn as_str(&self) -> &str {
+                &self.0.text
+            }
+
+            /// The value that the text says: borrowed where it is carried, else parsed.
+            pub fn value(&self) -> Cow<'_, Value> {
+                self.0.value()
+            }
+
+            /// The value that the text says.
+            pub fn to_value(&self) -> Value {
+                self.0.value().into_owned()
+            }
+
+            /// Keeps only the text, for what rests in memory.
+            pub fn forget_value(&mut self) {
+                self.0.value = None;
+            }
+        }
+
+        impl PartialEq for $name {
+            fn eq(&self, other: &Self) -> bool {
+                self.0.text == other.0.text
+            }
+        }
+
+        impl Eq for $name {}
+
         impl fmt::Debug for $name {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str(&self.0)
+                f.write_str(&self.0.text)
             }
         }
 
         impl Serialize for $name {
             fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-                let raw: &RawValue = serde_json::from_str(&self.0).map_err(serde::ser::Error::custom)?;
+                let raw: &RawValue = serde_json::from_str(&self.0.text).map_err(serde::ser::Error::custom)?;
                 raw.serialize(serializer)
             }
         }
     };
 }
 
-stored_as_raw_json!(Canonical);
-stored_as_raw_json!(Verbatim);
+json_text!(Canonical);
+json_text!(Verbatim);
 
 impl<'de> Deserialize<'de> for Canonical {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let raw: Box<RawValue> = Deserialize::deserialize(deserializer)?;
         let value: Value = serde_json::from_str(raw.get()).map_err(serde::de::Error::custom)?;
-        match Self::of(&value) {
+        match Self::carrying(value) {
             Ok(canonical) if canonical.as_str() == raw.get() => Ok(canonical),
-            // Somebody else wrote this: it says one thing to whoever reads it and another to whoever digests it.
+            // Another program wrote it. A reader would see one value and the digest would be of another.
             _ => Err(serde::de::Error::custom("the stored value is not in its canonical form")),
         }
     }
@@ -105,7 +169,7 @@ impl<'de> Deserialize<'de> for Canonical {
 impl<'de> Deserialize<'de> for Verbatim {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let raw: Box<RawValue> = Deserialize::deserialize(deserializer)?;
-        Ok(Self(raw.get().into()))
+        Ok(Self(JsonText { text: raw.get().into(), value: None }))
     }
 }
 
@@ -132,6 +196,18 @@ mod tests {
         assert_eq!(serde_json::from_str::<Canonical>(&stored).unwrap(), canonical);
     }
 
+    #[test]
+    fn the_value_that_is_carried_is_the_one_that_the_text_says() {
+        let canonical =
+            Canonical::carrying(json!({ "a": 1.0, "b": [-0.0, 1e2, 2.5, 1e21], "c": -3.0 })).unwrap();
+        assert_eq!(*canonical.value(), serde_json::from_str::<Value>(canonical.as_str()).unwrap());
+        assert_eq!(*canonical.value(), json!({ "a": 1, "b": [0, 100, 2.5, 1e21], "c": -3 }));
+        let mut resting = canonical.clone();
+        resting.forget_value();
+        assert!(resting.0.value.is_none() && resting == canonical);
+        assert_eq!(resting.value(), canonical.value());
+    }
+
     pub(crate) fn any_value() -> impl Strategy<Value = Value> {
         let leaf = prop_oneof![
             Just(Value::Null),
@@ -155,6 +231,12 @@ mod tests {
             let once = Canonical::of(&value).unwrap();
             let twice = Canonical::of(&once.to_value()).unwrap();
             prop_assert_eq!(once, twice);
+        }
+
+        #[test]
+        fn what_is_carried_never_differs_from_the_text(value in any_value()) {
+            let canonical = Canonical::carrying(value).unwrap();
+            prop_assert_eq!(&*canonical.value(), &serde_json::from_str::<Value>(canonical.as_str()).unwrap());
         }
 
         #[test]

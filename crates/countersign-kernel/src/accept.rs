@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use countersign_core::bounds::{self, BoundsError};
-use countersign_core::canonical::Canonical;
+use countersign_core::canonical::{self, Canonical};
 use countersign_core::digest::{Binding, Digest};
 use countersign_core::elicitation::Proof;
 use countersign_core::event::{CallIssued, EventBody, Failure, Kind, Started};
@@ -115,10 +115,11 @@ impl Kernel {
         if let Some(known) = self.known(request).await? {
             return Ok(Owned::Known(known));
         }
+        self.check_storage(&caller.principal)?;
         // Before anything else walks it: what is nested too deeply would take the stack with it.
         let bytes = bounds::measure(&request.args)?;
         let slot = self.calls_in_flight.take(&caller.principal.id, bytes).ok_or(CallError::TooManyCalls)?;
-        let admitted = self.admit(&request.path, &request.args, &caller.principal, session).await?;
+        let admitted = self.admit(&request.path, request.args.clone(), &caller.principal, session).await?;
         let record = self.issue(request, &admitted)?;
         Ok(Owned::New(Box::new(Owner::new(self, record, Some(slot)).denied_by(admitted.denied))))
     }
@@ -144,8 +145,13 @@ impl Kernel {
         if self.sessions.owner(&*self.store, session).await?.as_ref() != Some(&caller.principal.id) {
             return Err(CallError::SessionNotFound);
         }
+        Ok(())
+    }
+
+    /// Whether more may be recorded for a principal today.
+    pub(crate) fn check_storage(&self, principal: &Principal) -> Result<(), CallError> {
         self.storage
-            .check(&caller.principal.id, self.now())
+            .check(&principal.id, self.now())
             .map_err(|retry_after| CallError::StorageLimit { retry_after })
     }
 
@@ -153,7 +159,7 @@ impl Kernel {
     pub(crate) async fn admit(
         &self,
         path: &str,
-        args: &Value,
+        mut args: Value,
         principal: &Principal,
         session: &SessionId,
     ) -> Result<Admitted, CallError> {
@@ -166,13 +172,14 @@ impl Kernel {
             )));
         }
         let invalid = |violations| CallError::InvalidInput { violations };
-        let args = tool.tool().admit(args.clone()).map_err(invalid)?;
-        let (args, denied) = match self.hooks.before(tool, args.clone(), principal, session).await {
+        canonical::normalise(&mut args);
+        let args = tool.tool().admit(args).map_err(invalid)?;
+        let (args, denied) = match self.hooks.before(tool, args, principal, session).await {
             Hooked::Continue(args) => (args, None),
-            Hooked::Deny(reason) => (args, Some(reason)),
+            Hooked::Deny { args, reason } => (args, Some(reason)),
             Hooked::Invalid(violations) => return Err(invalid(violations)),
         };
-        Ok(Admitted { tool: Arc::clone(tool), args: Canonical::of(&args)?, denied })
+        Ok(Admitted { tool: Arc::clone(tool), args: Canonical::carrying(args)?, denied })
     }
 
     /// The execution this request already is, by its key.
@@ -197,7 +204,7 @@ impl Kernel {
         if !is_same {
             // Defaults that are sent and defaults that are filled in are the same request.
             let CallRequest { path, args, caller, session, .. } = request;
-            let admitted = self.admit(path, args, &caller.principal, session).await.ok();
+            let admitted = self.admit(path, args.clone(), &caller.principal, session).await.ok();
             is_same = admitted
                 .is_some_and(|admitted| journal.iter().any(|event| admitted.is_issued_by(&event.body)));
         }

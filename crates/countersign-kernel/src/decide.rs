@@ -152,7 +152,7 @@ impl Kernel {
     /// What the person reads at the gate; nothing where the tool fails to say it.
     pub(crate) fn gate_message(&self, call: &Call) -> Option<String> {
         let Offered::Same(tool) = self.catalog.offered(call) else { return None };
-        let input = call.args.to_value();
+        let input = call.args.value();
         let said = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| tool.tool().message(&input)));
         let message = match said {
             // The name of a foreign tool is its source's word, and a question is ours.

@@ -6,6 +6,7 @@
 use std::panic::AssertUnwindSafe;
 
 use async_trait::async_trait;
+use countersign_core::canonical;
 use countersign_core::event::CallOutcome;
 use countersign_sdk::{Effects, Principal, SessionId, ToolPath, Violation};
 use futures_util::FutureExt;
@@ -71,7 +72,7 @@ pub(crate) struct Hooks {
 /// What the pre-hooks together say.
 pub(crate) enum Hooked {
     Continue(Value),
-    Deny(String),
+    Deny { args: Value, reason: String },
     Invalid(Vec<Violation>),
 }
 
@@ -88,13 +89,16 @@ impl Hooks {
                 HookCall { path: tool.path(), effects: tool.effects(), args: &args, principal, session };
             match AssertUnwindSafe(hook.before(call)).catch_unwind().await {
                 Ok(Ok(HookVerdict::Continue)) => {}
-                Ok(Ok(HookVerdict::Deny { reason })) => return Hooked::Deny(reason),
-                Ok(Ok(HookVerdict::Rewrite(rewritten))) => match tool.tool().admit(rewritten) {
-                    Ok(admitted) => args = admitted,
-                    Err(violations) => return Hooked::Invalid(violations),
-                },
-                Ok(Err(error)) => return Hooked::Deny(error.to_string()),
-                Err(_) => return Hooked::Deny("a hook panicked".into()),
+                Ok(Ok(HookVerdict::Deny { reason })) => return Hooked::Deny { args, reason },
+                Ok(Ok(HookVerdict::Rewrite(mut rewritten))) => {
+                    canonical::normalise(&mut rewritten);
+                    match tool.tool().admit(rewritten) {
+                        Ok(admitted) => args = admitted,
+                        Err(violations) => return Hooked::Invalid(violations),
+                    }
+                }
+                Ok(Err(error)) => return Hooked::Deny { args, reason: error.to_string() },
+                Err(_) => return Hooked::Deny { args, reason: "a hook panicked".into() },
             }
         }
         Hooked::Continue(args)

@@ -529,12 +529,15 @@ async fn a_requester_records_at_most_so_much_in_a_day_and_deciding_goes_on() {
     let gateway = world.start().await;
     let large = || json!({ "what": "x".repeat(6_000) });
     let waiting = gateway.ask("lab.destroy_each", large()).await.unwrap();
-    gateway.ask("lab.read", json!({ "what": "there is room yet" })).await.unwrap();
+    let keyed =
+        || CallRequest { key: Some("key-1".into()), ..request("lab.read", json!({ "what": "room" })) };
+    let before = gateway.call(keyed()).await.unwrap();
     for _ in 0..2 {
         gateway.ask("lab.read", large()).await.unwrap();
     }
     let refused = gateway.ask("lab.read", json!({ "what": "small" })).await.unwrap_err();
     assert_eq!(refused.code(), "storage_limit", "{refused}");
+    assert_eq!(gateway.call(keyed()).await.unwrap().execution, before.execution, "a retry is no new call");
     gateway.ann_says(&waiting, yes()).await.unwrap();
     assert!(gateway.end_of(&waiting).await.success(), "what was accepted goes on");
     world.clock.jump(24 * 60 * 60 * 1_000);

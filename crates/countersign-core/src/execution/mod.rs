@@ -165,6 +165,16 @@ impl Execution {
         }
     }
 
+    /// Keeps only the texts of its arguments and values, for an execution that rests in memory.
+    pub fn forget_values(&mut self) {
+        for call in &mut self.calls {
+            call.args.forget_value();
+        }
+        for asked in &mut self.asked {
+            asked.elicitation.args.forget_value();
+        }
+    }
+
     /// The id.
     pub fn id(&self) -> ExecutionId {
         self.facts.execution

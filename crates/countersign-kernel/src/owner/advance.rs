@@ -265,7 +265,7 @@ impl Owner {
         let (principal, session) = (execution.requester().clone(), execution.session().clone());
         let kernel = Arc::clone(&self.kernel);
         tokio::spawn(async move {
-            let args = call.args.to_value();
+            let args = call.args.value();
             let seen = HookCall {
                 path: &call.path,
                 effects: call.effects,

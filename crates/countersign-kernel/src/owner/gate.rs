@@ -262,7 +262,7 @@ impl Kernel {
             path: &call.path,
             effects: call.effects,
             source: tool.source(),
-            args: &call.args.to_value(),
+            args: &call.args.value(),
             principal: execution.requester(),
             session: execution.session(),
         })

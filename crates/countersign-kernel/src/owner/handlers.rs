@@ -265,7 +265,7 @@ impl HandlerHost {
             let text = violations.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
             return failed("invalid_output", format!("The tool's output does not fit its schema: {text}"));
         }
-        match Verbatim::of(&value) {
+        match Verbatim::carrying(value) {
             Ok(value) => Ended::With(CallOutcome::Succeeded(value)),
             Err(e) => failed(e.code(), format!("The tool ran, but {e}.")),
         }

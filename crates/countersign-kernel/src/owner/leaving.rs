@@ -133,6 +133,7 @@ impl Owner {
         self.drop_handlers();
         let waiters = std::mem::take(&mut self.waiters);
         if rests {
+            self.record.execution.forget_values();
             leaving.rest(Box::new(self.record), waiters);
         } else {
             for question in self.record.execution.open() {

@@ -562,7 +562,7 @@ impl Kernel {
             Wanted::Sleep { ms } => return Admission::Sleep(*ms),
             Wanted::Call { path, args } => (path, args),
         };
-        match self.admit(path, &args.to_value(), &on_behalf.principal, &on_behalf.session).await {
+        match self.admit(path, args.to_value(), &on_behalf.principal, &on_behalf.session).await {
             Ok(admitted) => Admission::Call(Box::new(admitted), requested),
             Err(error) => {
                 let failure = Failure::new(error.code(), sentence(&error));

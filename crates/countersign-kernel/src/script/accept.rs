@@ -48,6 +48,7 @@ impl Kernel {
             self.check_same_script(known, &request.source).await?;
             return Ok(Owned::Known(known));
         }
+        self.check_storage(&request.caller.principal)?;
         let host = self.scripts.as_ref().ok_or(CallError::NoScripts)?;
         let requester = &request.caller.principal.id;
         // A sleeping script gives its VM back, but not what it was given: that is in memory. One principal gets its share.

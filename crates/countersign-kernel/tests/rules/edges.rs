@@ -2,6 +2,7 @@
 
 mod bounds;
 mod callbacks;
+mod commits;
 mod deaths;
 mod deploys;
 mod engine;
