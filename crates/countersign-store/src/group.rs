@@ -1,9 +1,12 @@
 //! Which changes share a transaction.
 //!
-//! A transaction costs one wait for the medium whether it carries one change or many, so the writer waits a moment for more.
+//! A transaction costs one wait for the medium whether it carries one change or many, so the writer waits a moment for more. It
+//! sleeps meanwhile: a change wakes it only where it makes the group due, or due earlier.
 //!
 //! Promise: a group closes at the latest [`WAIT_AWAITED`] after the first change in it that somebody waits for, whatever arrives.
 
+use std::collections::VecDeque;
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -26,74 +29,171 @@ pub(crate) trait Change {
     fn is_awaited(&self) -> bool;
 }
 
-/// The queue of changes, and the clock.
-pub(crate) trait Queue<C> {
-    /// The next change, where one is there.
-    fn ready(&mut self) -> Option<C>;
-    /// The next change; nothing where none comes in time.
-    fn wait(&mut self, longest: Duration) -> Option<C>;
-    fn now(&self) -> Instant;
+/// The changes on their way to the writer, in the order in which they were queued.
+#[derive(Debug)]
+pub(crate) struct Queue<C> {
+    state: Mutex<State<C>>,
+    is_due: Condvar,
 }
 
-/// The changes that are written together with the first one. `last_awaited` is how many were answered together the last time.
-pub(crate) fn gather<C: Change>(first: C, queue: &mut impl Queue<C>, last_awaited: usize) -> Vec<C> {
-    let mut group = Group { opened_at: queue.now(), awaited_since: None, awaited: 0, changes: Vec::new() };
-    let mut next = Some(first);
-    while let Some(change) = next {
-        let now = queue.now();
-        group.add(change, now);
-        if group.is_due(now) {
-            break;
-        }
-        next = queue.ready();
-        if next.is_none()
-            && let Some(end) = group.end(last_awaited)
-        {
-            next = queue.wait(end.saturating_duration_since(queue.now()));
-        }
-    }
-    group.changes
+/// What the writer's wait ended with.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Gathered<C> {
+    /// The changes that share the next transaction.
+    Group(Vec<C>),
+    /// Nothing came within the time that the writer wanted to wait.
+    Nothing,
+    /// Nothing will come any more.
+    Closed,
 }
 
-/// A group that is still open.
-struct Group<C> {
-    opened_at: Instant,
+#[derive(Debug)]
+struct State<C> {
+    changes: VecDeque<C>,
+    pending: Pending,
+    /// How many awaited changes the last transaction with such had.
+    last_awaited: usize,
+    is_closed: bool,
+}
+
+/// What is known of the changes that wait, without looking at them.
+#[derive(Debug, Clone, Copy, Default)]
+struct Pending {
+    count: usize,
+    awaited: usize,
+    /// When the first change came.
+    since: Option<Instant>,
     /// When the first awaited change came.
     awaited_since: Option<Instant>,
-    awaited: usize,
-    changes: Vec<C>,
 }
 
-impl<C: Change> Group<C> {
-    fn add(&mut self, change: C, now: Instant) {
+impl<C: Change> Queue<C> {
+    /// An empty queue.
+    pub(crate) fn new() -> Self {
+        let state = State {
+            changes: VecDeque::new(),
+            pending: Pending::default(),
+            last_awaited: 0,
+            is_closed: false,
+        };
+        Self { state: Mutex::new(state), is_due: Condvar::new() }
+    }
+
+    /// Queues a change; gives it back where the queue is closed, or has as many as the bound allows.
+    pub(crate) fn push(&self, change: C, bound: usize) -> Result<(), Refused> {
+        let mut state = self.locked();
+        if state.is_closed {
+            return Err(Refused::Closed);
+        }
+        if state.changes.len() >= bound {
+            return Err(Refused::Full);
+        }
+        let now = Instant::now();
+        let before = state.pending.due_at(state.last_awaited);
+        state.pending.add(&change, now);
+        state.changes.push_back(change);
+        let after = state.pending.due_at(state.last_awaited);
+        drop(state);
+        if before.is_none_or(|before| after.is_some_and(|after| after < before)) {
+            self.is_due.notify_one();
+        }
+        Ok(())
+    }
+
+    /// No more changes are taken; those that are there still come.
+    pub(crate) fn close(&self) {
+        self.locked().is_closed = true;
+        self.is_due.notify_one();
+    }
+
+    /// Waits until a group is due, or at most so long for its first change.
+    pub(crate) fn gather(&self, longest: Option<Duration>) -> Gathered<C> {
+        let give_up = longest.map(|longest| Instant::now() + longest);
+        let mut state = self.locked();
+        loop {
+            let now = Instant::now();
+            let due = state.pending.due_at(state.last_awaited);
+            let is_due = due.is_some_and(|due| due <= now);
+            if is_due || (state.is_closed && !state.changes.is_empty()) {
+                return Gathered::Group(state.take());
+            }
+            if state.is_closed {
+                return Gathered::Closed;
+            }
+            let until = due.or(give_up);
+            if due.is_none() && give_up.is_some_and(|give_up| give_up <= now) {
+                return Gathered::Nothing;
+            }
+            state = match until {
+                None => self.is_due.wait(state).unwrap_or_else(PoisonError::into_inner),
+                Some(until) => {
+                    let left = until.saturating_duration_since(now);
+                    self.is_due.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0
+                }
+            };
+        }
+    }
+
+    fn locked(&self) -> MutexGuard<'_, State<C>> {
+        // Each change of it is whole before anything can panic.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Why a change was not queued.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Refused {
+    /// The queue has as many changes as it may.
+    Full,
+    /// The store closes.
+    Closed,
+}
+
+impl<C: Change> State<C> {
+    /// The changes of the next transaction. Those that are left keep the time at which the first change came, so they are due soon.
+    fn take(&mut self) -> Vec<C> {
+        let group: Vec<C> = self.changes.drain(..self.changes.len().min(MOST)).collect();
+        let awaited = group.iter().filter(|change| change.is_awaited()).count();
+        if awaited > 0 {
+            self.last_awaited = awaited;
+        }
+        let Pending { since, awaited_since, awaited: all_awaited, .. } = self.pending;
+        self.pending = match (self.changes.len(), all_awaited - awaited) {
+            (0, _) => Pending::default(),
+            (count, 0) => Pending { count, awaited: 0, since, awaited_since: None },
+            (count, awaited) => Pending { count, awaited, since, awaited_since },
+        };
+        group
+    }
+}
+
+impl Pending {
+    fn add(&mut self, change: &impl Change, now: Instant) {
+        self.count += 1;
+        self.since.get_or_insert(now);
         if change.is_awaited() {
             self.awaited += 1;
             self.awaited_since.get_or_insert(now);
         }
-        self.changes.push(change);
     }
 
-    /// Whether nothing more is taken, also where it is there.
-    fn is_due(&self, now: Instant) -> bool {
-        self.changes.len() >= MOST || self.awaited_since.is_some_and(|since| now >= since + WAIT_AWAITED)
-    }
-
-    /// Until when to wait for more; nothing where it is time to write.
-    fn end(&self, last_awaited: usize) -> Option<Instant> {
-        match self.awaited_since {
-            None if self.changes.len() >= UNAWAITED => None,
-            None => Some(self.opened_at + WAIT_UNAWAITED),
-            Some(since) if last_awaited >= SHARED && self.awaited < last_awaited => {
-                Some(since + WAIT_AWAITED)
-            }
-            Some(_) => None,
-        }
+    /// When they are to be written; nothing where there are none. `last_awaited` is how many were answered together the last time.
+    fn due_at(&self, last_awaited: usize) -> Option<Instant> {
+        let since = self.since?;
+        let comes_again = last_awaited >= SHARED && self.awaited < last_awaited;
+        Some(match self.awaited_since {
+            _ if self.count >= MOST => since,
+            None if self.count >= UNAWAITED => since,
+            None => since + WAIT_UNAWAITED,
+            Some(awaited_since) if comes_again => (awaited_since + WAIT_AWAITED).min(since + WAIT_UNAWAITED),
+            Some(awaited_since) => awaited_since,
+        })
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::collections::VecDeque;
+    use std::sync::Arc;
 
     use super::*;
 
@@ -110,30 +210,6 @@ mod tests {
         }
     }
 
-    /// A queue whose clock goes only while it is waited for.
-    struct Arrivals {
-        begun: Instant,
-        passed: Duration,
-        coming: VecDeque<Arrival>,
-    }
-
-    impl Queue<Arrival> for Arrivals {
-        fn ready(&mut self) -> Option<Arrival> {
-            self.coming.pop_front_if(|next| next.at <= self.passed)
-        }
-
-        fn wait(&mut self, longest: Duration) -> Option<Arrival> {
-            let end = self.passed + longest;
-            let next = self.coming.pop_front_if(|next| next.at <= end);
-            self.passed = next.map_or(end, |next| next.at.max(self.passed));
-            next
-        }
-
-        fn now(&self) -> Instant {
-            self.begun + self.passed
-        }
-    }
-
     fn micros(us: u64) -> Duration {
         Duration::from_micros(us)
     }
@@ -146,12 +222,26 @@ mod tests {
         Arrival { awaited: true, at: micros(us) }
     }
 
-    /// The group that begins with the first arrival, and when it closed.
+    /// The group that begins with the first arrival, and when it closed, as the queue's own reckoning has it.
     fn group(mut arrivals: Vec<Arrival>, last_awaited: usize) -> (Vec<Arrival>, Duration) {
         arrivals.sort_by_key(|arrival| arrival.at);
-        let first = arrivals.remove(0);
-        let mut queue = Arrivals { begun: Instant::now(), passed: first.at, coming: arrivals.into() };
-        (gather(first, &mut queue, last_awaited), queue.passed)
+        let begun = Instant::now();
+        let queue = Queue::new();
+        let mut state = queue.locked();
+        state.last_awaited = last_awaited;
+        let mut closed = None;
+        for arrival in arrivals {
+            let now = begun + arrival.at;
+            if let Some(due) = state.pending.due_at(last_awaited).filter(|due| *due < now) {
+                closed = Some(due);
+                break;
+            }
+            state.pending.add(&arrival, now);
+            state.changes.push_back(arrival);
+        }
+        let last = state.changes.back().map_or(begun, |last| begun + last.at);
+        let closed = closed.or_else(|| state.pending.due_at(last_awaited)).unwrap().max(last);
+        (state.take(), closed.duration_since(begun))
     }
 
     /// Reads that come evenly, so many a second, for a second.
@@ -164,11 +254,12 @@ mod tests {
         for per_second in [500, 1_500, 2_500, 20_000] {
             for last_awaited in [0, 1, 4, 64] {
                 let mut arrivals = reads(per_second);
+                arrivals.retain(|read| read.at >= micros(2_000));
                 arrivals.push(decision(2_050));
                 let (group, closed) = group(arrivals, last_awaited);
                 let case = format!("{per_second} reads a second, {last_awaited} answered before");
-                assert!(group.iter().any(|change| change.awaited), "{case}");
                 assert!(closed <= micros(3_050), "{case}: closed after {closed:?}");
+                assert!(group.iter().any(|change| change.awaited), "{case}: {group:?}");
             }
         }
     }
@@ -177,7 +268,7 @@ mod tests {
     fn a_decision_alone_is_written_at_once_and_one_after_a_burst_waits_for_its_likes() {
         assert_eq!(group(vec![decision(0), decision(400)], 1), (vec![decision(0)], micros(0)));
         let together = vec![decision(0), decision(400), decision(900), decision(950)];
-        assert_eq!(group(together.clone(), 4), (together, micros(950)), "all who were there are there again");
+        assert_eq!(group(together.clone(), 4), (together, micros(950)), "all that were there are there again");
         let (group, closed) = group(vec![decision(0), decision(900), decision(1_100)], 4);
         assert_eq!((group.len(), closed), (2, micros(1_000)));
     }
@@ -193,8 +284,35 @@ mod tests {
     }
 
     #[test]
-    fn a_queue_that_is_full_is_written_in_large_groups() {
-        let (group, closed) = group(vec![read(0); 2_000], 0);
-        assert_eq!((group.len(), closed), (MOST, micros(0)));
+    fn a_queue_that_is_full_is_written_in_large_groups_and_what_is_left_follows() {
+        let queue = Queue::new();
+        for _ in 0..MOST + 3 {
+            queue.push(read(0), MOST + 3).unwrap();
+        }
+        assert_eq!(queue.push(read(0), MOST + 3), Err(Refused::Full));
+        let Gathered::Group(group) = queue.gather(None) else { panic!("a group") };
+        assert_eq!(group.len(), MOST);
+        let Gathered::Group(group) = queue.gather(None) else { panic!("a group") };
+        assert_eq!(group.len(), 3);
+        assert_eq!(queue.gather(Some(Duration::ZERO)), Gathered::Nothing);
+    }
+
+    #[test]
+    fn a_writer_that_sleeps_for_reads_is_woken_by_a_decision_and_by_the_end() {
+        let queue = Arc::new(Queue::new());
+        let seen = Arc::clone(&queue);
+        let writer = std::thread::spawn(move || [seen.gather(None), seen.gather(None), seen.gather(None)]);
+        queue.push(read(1), 9).unwrap();
+        queue.push(decision(2), 9).unwrap();
+        while queue.locked().pending.count > 0 {
+            std::thread::yield_now();
+        }
+        queue.push(read(3), 9).unwrap();
+        queue.close();
+        assert_eq!(queue.push(read(4), 9), Err(Refused::Closed));
+        let gathered = writer.join().unwrap();
+        let all = [vec![read(1), decision(2)], vec![read(3)]].map(Gathered::Group);
+        assert_eq!(gathered[..2], all);
+        assert_eq!(gathered[2], Gathered::Closed);
     }
 }

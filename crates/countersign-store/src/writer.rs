@@ -9,19 +9,17 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use countersign_kernel::ports::{Committed, StoreError, Write};
 use rusqlite::{Connection, Statement};
 use tokio::sync::oneshot;
-use tokio::time::Instant;
 
 use crate::apply::{Head, Statements, lasting};
 use crate::fault::{Closed, Fault, StillFailing, TransactionFailed, damage, is_damage};
 use crate::files::{Files, Lost};
-use crate::group::{self, Change, Queue};
+use crate::group::{Change, Gathered, Queue, Refused};
 use crate::staged::Staged;
 
 /// Transactions committed, each one wait for the medium. The name is stable: dashboards rely on it.
@@ -32,7 +30,7 @@ const RETRY: Duration = Duration::from_millis(500);
 /// The queue's near end.
 #[derive(Debug)]
 pub(crate) struct Writer {
-    queue: Option<Sender<Command>>,
+    queue: Arc<Queue<Command>>,
     thread: Option<JoinHandle<()>>,
     shared: Arc<Shared>,
     bound: usize,
@@ -41,6 +39,7 @@ pub(crate) struct Writer {
 type Answer = oneshot::Sender<Result<Committed, StoreError>>;
 
 /// A change in the queue, and who waits for it, if anybody does.
+#[derive(Debug)]
 struct Command {
     staged: Staged,
     answer: Option<Answer>,
@@ -52,27 +51,9 @@ impl Change for Command {
     }
 }
 
-/// The far end of the queue.
-struct Commands<'q>(&'q Receiver<Command>);
-
-impl Queue<Command> for Commands<'_> {
-    fn ready(&mut self) -> Option<Command> {
-        self.0.try_recv().ok()
-    }
-
-    fn wait(&mut self, longest: Duration) -> Option<Command> {
-        self.0.recv_timeout(longest).ok()
-    }
-
-    fn now(&self) -> Instant {
-        Instant::now()
-    }
-}
-
 /// What both ends see.
 #[derive(Debug, Default)]
 pub(crate) struct Shared {
-    queued: AtomicUsize,
     /// Accepted without an answer, and not written yet.
     unawaited: AtomicUsize,
     failing: AtomicBool,
@@ -88,13 +69,14 @@ impl Writer {
         files: Arc<Files>,
         bound: usize,
     ) -> std::io::Result<Self> {
-        let (queue, commands) = mpsc::channel();
+        let queue = Arc::new(Queue::new());
+        let commands = Arc::clone(&queue);
         let shared = Arc::new(Shared::default());
         let seen = Arc::clone(&shared);
         let thread = std::thread::Builder::new()
             .name("countersign-store".into())
             .spawn(move || run(&connection, head, &files, &commands, &seen))?;
-        Ok(Self { queue: Some(queue), thread: Some(thread), shared, bound })
+        Ok(Self { queue, thread: Some(thread), shared, bound })
     }
 
     /// Queues a change and waits until it is on the medium.
@@ -145,19 +127,17 @@ impl Writer {
     }
 
     fn send(&self, command: Command, bound: usize) -> Result<(), StoreError> {
-        if self.shared.queued.fetch_add(1, Ordering::Relaxed) >= bound {
-            self.shared.queued.fetch_sub(1, Ordering::Relaxed);
-            return Err(StoreError::Overloaded);
-        }
-        let sent = self.queue.as_ref().and_then(|queue| queue.send(command).ok());
-        sent.ok_or(()).or_else(|()| closed())
+        self.queue.push(command, bound).or_else(|refused| match refused {
+            Refused::Full => Err(StoreError::Overloaded),
+            Refused::Closed => closed(),
+        })
     }
 }
 
 impl Drop for Writer {
     /// Everything queued is written before the store is gone, and the file is closed before its lock is.
     fn drop(&mut self) {
-        self.queue = None;
+        self.queue.close();
         if let Some(thread) = self.thread.take()
             && thread.join().is_err()
         {
@@ -170,11 +150,24 @@ fn closed<T>() -> Result<T, StoreError> {
     Err(StoreError::Unavailable(Box::new(Closed)))
 }
 
-fn run(connection: &Connection, head: Head, files: &Files, queue: &Receiver<Command>, shared: &Shared) {
+fn run(connection: &Connection, head: Head, files: &Files, queue: &Queue<Command>, shared: &Shared) {
+    // Also after a panic: then every sender hears that the store is unavailable.
+    let _closes = ClosesAtTheEnd(queue);
     match Thread::new(connection, head, files, shared) {
         Ok(mut thread) => thread.serve(queue),
-        // Then the queue closes, and everybody who sends hears that the store is unavailable.
         Err(error) => tracing::error!(%error, "the store's statements do not fit its database"),
+    }
+}
+
+/// Closes the queue when its reader ends, and drops what is in it, so that nobody waits for an answer that cannot come.
+struct ClosesAtTheEnd<'q>(&'q Queue<Command>);
+
+impl Drop for ClosesAtTheEnd<'_> {
+    fn drop(&mut self) {
+        self.0.close();
+        while let Gathered::Group(dropped) = self.0.gather(None) {
+            drop(dropped);
+        }
     }
 }
 
@@ -188,8 +181,6 @@ struct Thread<'c> {
     shared: &'c Shared,
     /// Not known after a transaction failed.
     head: Option<Head>,
-    /// How many awaited changes the last transaction with such had.
-    last_awaited: usize,
     /// Accepted, and not yet written because the medium failed.
     unwritten: Vec<Command>,
     /// Why nothing is written any more: the file is damaged.
@@ -230,19 +221,19 @@ impl<'c> Thread<'c> {
             files,
             shared,
             head: Some(head),
-            last_awaited: 0,
             unwritten: Vec::new(),
             damaged: None,
         })
     }
 
-    /// Until the near end is dropped and the queue is empty.
-    fn serve(&mut self, queue: &Receiver<Command>) {
-        while let Some(batch) = self.gather(queue) {
-            let awaited = batch.iter().filter(|command| command.is_awaited()).count();
-            self.process(batch);
-            if awaited > 0 {
-                self.last_awaited = awaited;
+    /// Until the near end is dropped and the queue is empty. While the medium fails, it is tried again also where nothing comes.
+    fn serve(&mut self, queue: &Queue<Command>) {
+        loop {
+            let fails = self.shared.failing.load(Ordering::Acquire) && self.damaged.is_none();
+            match queue.gather(fails.then_some(RETRY)) {
+                Gathered::Group(batch) => self.process(batch),
+                Gathered::Nothing => self.process(Vec::new()),
+                Gathered::Closed => break,
             }
         }
         if !self.unwritten.is_empty() {
@@ -254,22 +245,6 @@ impl<'c> Thread<'c> {
                 "records of reads could not be written before the store closed"
             );
         }
-    }
-
-    /// Waits for a change and gathers its group. Nothing means the near end is gone; an empty group, that it is time to try the
-    /// medium again.
-    fn gather(&self, queue: &Receiver<Command>) -> Option<Vec<Command>> {
-        let first = if self.shared.failing.load(Ordering::Acquire) && self.damaged.is_none() {
-            match queue.recv_timeout(RETRY) {
-                Err(RecvTimeoutError::Timeout) => return Some(Vec::new()),
-                received => received.ok()?,
-            }
-        } else {
-            queue.recv().ok()?
-        };
-        let batch = group::gather(first, &mut Commands(queue), self.last_awaited);
-        self.shared.queued.fetch_sub(batch.len(), Ordering::Relaxed);
-        Some(batch)
     }
 
     fn process(&mut self, fresh: Vec<Command>) {
