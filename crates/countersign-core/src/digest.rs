@@ -4,15 +4,15 @@ use std::fmt;
 use std::str::FromStr;
 
 use countersign_sdk::{Definition, PrincipalId, SessionId, ToolPath};
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, Serializer};
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
 use crate::canonical::Canonical;
 
 /// A SHA-256 digest; 64 hexadecimal digits as text.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize)]
+#[serde(try_from = "String")]
 pub struct Digest([u8; 32]);
 
 /// Why a string is no digest.
@@ -102,7 +102,13 @@ impl Binding<'_> {
 
 impl fmt::Display for Digest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+        f.write_str(hex_text(&self.0, &mut [0; 64]))
+    }
+}
+
+impl Serialize for Digest {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(hex_text(&self.0, &mut [0; 64]))
     }
 }
 
@@ -120,9 +126,7 @@ impl FromStr for Digest {
             return Err(DigestError);
         }
         let mut bytes = [0; 32];
-        for (i, byte) in bytes.iter_mut().enumerate() {
-            *byte = u8::from_str_radix(&text[2 * i..2 * i + 2], 16).map_err(|_| DigestError)?;
-        }
+        hex::decode_to_slice(text, &mut bytes).map_err(|_| DigestError)?;
         Ok(Self(bytes))
     }
 }
@@ -134,15 +138,10 @@ impl TryFrom<String> for Digest {
     }
 }
 
-impl From<Digest> for String {
-    fn from(digest: Digest) -> Self {
-        const HEX: &[u8; 16] = b"0123456789abcdef";
-        digest
-            .0
-            .iter()
-            .flat_map(|b| [HEX[usize::from(b >> 4)] as char, HEX[usize::from(b & 15)] as char])
-            .collect()
-    }
+/// Bytes as hexadecimal digits in lower case, in a place of twice their size.
+pub(crate) fn hex_text<'t>(bytes: &[u8], place: &'t mut [u8]) -> &'t str {
+    // The place fits, and digits are ASCII.
+    hex::encode_to_slice(bytes, place).ok().and_then(|()| std::str::from_utf8(place).ok()).unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -183,7 +182,7 @@ mod tests {
     fn a_digest_survives_its_text_form() {
         let digest = Digest::of(b"x");
         assert_eq!(digest.to_string().parse(), Ok(digest));
-        assert_eq!(String::from(digest), digest.to_string());
+        assert_eq!(serde_json::to_value(digest).unwrap(), digest.to_string());
         assert!("é".repeat(32).parse::<Digest>().is_err());
     }
 }

@@ -5,7 +5,9 @@
 use std::fmt;
 use std::str::FromStr;
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, Serializer};
+
+use crate::digest::hex_text;
 
 /// Why a string is not the id it should be.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -18,8 +20,8 @@ pub struct IdError {
 macro_rules! id {
     ($(#[$doc:meta])* $name:ident, $prefix:literal) => {
         $(#[$doc])*
-        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-        #[serde(try_from = "String", into = "String")]
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize)]
+        #[serde(try_from = "String")]
         pub struct $name(u128);
 
         impl $name {
@@ -30,11 +32,26 @@ macro_rules! id {
             pub const fn from_random(bits: [u8; 16]) -> Self {
                 Self(u128::from_be_bytes(bits))
             }
+
+            fn with_text<T>(self, use_text: impl FnOnce(&str) -> T) -> T {
+                const START: usize = $prefix.len();
+                let mut text = [0; START + 32];
+                text[..START].copy_from_slice($prefix.as_bytes());
+                hex_text(&self.0.to_be_bytes(), &mut text[START..]);
+                // The prefix and the digits are ASCII.
+                use_text(std::str::from_utf8(&text).unwrap_or_default())
+            }
+        }
+
+        impl Serialize for $name {
+            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                self.with_text(|text| serializer.serialize_str(text))
+            }
         }
 
         impl fmt::Display for $name {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                write!(f, concat!($prefix, "{:032x}"), self.0)
+                self.with_text(|text| f.write_str(text))
             }
         }
 

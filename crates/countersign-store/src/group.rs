@@ -268,7 +268,11 @@ mod tests {
     fn a_decision_alone_is_written_at_once_and_one_after_a_burst_waits_for_its_likes() {
         assert_eq!(group(vec![decision(0), decision(400)], 1), (vec![decision(0)], micros(0)));
         let together = vec![decision(0), decision(400), decision(900), decision(950)];
-        assert_eq!(group(together.clone(), 4), (together, micros(950)), "all that were there are there again");
+        assert_eq!(
+            group(together.clone(), 4),
+            (together, micros(950)),
+            "all that were there are there again"
+        );
         let (group, closed) = group(vec![decision(0), decision(900), decision(1_100)], 4);
         assert_eq!((group.len(), closed), (2, micros(1_000)));
     }
