@@ -12,16 +12,16 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 /// The most changes that share a transaction: enough to make the `fsync` cheap, few enough to answer the first soon.
-const MOST: usize = 512;
+pub(crate) const MOST: usize = 512;
 /// The longest that an awaited change waits for others. It waits only where at least [`SHARED`] were answered together the last
 /// time: they come again together.
 const WAIT_AWAITED: Duration = Duration::from_millis(1);
 /// From here on a transaction was a shared one.
 const SHARED: usize = 4;
 /// The longest that changes which nobody waits for are kept back. A reader does not wait for this.
-const WAIT_UNAWAITED: Duration = Duration::from_millis(20);
+pub(crate) const WAIT_UNAWAITED: Duration = Duration::from_millis(20);
 /// So many changes that nobody waits for are written at once: an awaited change that comes meanwhile waits for them.
-const UNAWAITED: usize = 64;
+pub(crate) const UNAWAITED: usize = 64;
 
 /// A change in the queue.
 pub(crate) trait Change {
@@ -58,7 +58,7 @@ struct State<C> {
 
 /// What is known of the changes that wait, without looking at them.
 #[derive(Debug, Clone, Copy, Default)]
-struct Pending {
+pub(crate) struct Pending {
     count: usize,
     awaited: usize,
     /// When the first change came.
@@ -168,7 +168,8 @@ impl<C: Change> State<C> {
 }
 
 impl Pending {
-    fn add(&mut self, change: &impl Change, now: Instant) {
+    /// Counts a change that came at a moment.
+    pub(crate) fn add(&mut self, change: &impl Change, now: Instant) {
         self.count += 1;
         self.since.get_or_insert(now);
         if change.is_awaited() {
@@ -178,7 +179,7 @@ impl Pending {
     }
 
     /// When they are to be written; nothing where there are none. `last_awaited` is how many were answered together the last time.
-    fn due_at(&self, last_awaited: usize) -> Option<Instant> {
+    pub(crate) fn due_at(&self, last_awaited: usize) -> Option<Instant> {
         let since = self.since?;
         let comes_again = last_awaited >= SHARED && self.awaited < last_awaited;
         Some(match self.awaited_since {
@@ -188,135 +189,5 @@ impl Pending {
             Some(awaited_since) if comes_again => (awaited_since + WAIT_AWAITED).min(since + WAIT_UNAWAITED),
             Some(awaited_since) => awaited_since,
         })
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::sync::Arc;
-
-    use super::*;
-
-    /// A change: whether it is awaited, and when it arrives.
-    #[derive(Debug, Clone, Copy, PartialEq)]
-    struct Arrival {
-        awaited: bool,
-        at: Duration,
-    }
-
-    impl Change for Arrival {
-        fn is_awaited(&self) -> bool {
-            self.awaited
-        }
-    }
-
-    fn micros(us: u64) -> Duration {
-        Duration::from_micros(us)
-    }
-
-    fn read(us: u64) -> Arrival {
-        Arrival { awaited: false, at: micros(us) }
-    }
-
-    fn decision(us: u64) -> Arrival {
-        Arrival { awaited: true, at: micros(us) }
-    }
-
-    /// The group that begins with the first arrival, and when it closed, as the queue's own reckoning has it.
-    fn group(mut arrivals: Vec<Arrival>, last_awaited: usize) -> (Vec<Arrival>, Duration) {
-        arrivals.sort_by_key(|arrival| arrival.at);
-        let begun = Instant::now();
-        let queue = Queue::new();
-        let mut state = queue.locked();
-        state.last_awaited = last_awaited;
-        let mut closed = None;
-        for arrival in arrivals {
-            let now = begun + arrival.at;
-            if let Some(due) = state.pending.due_at(last_awaited).filter(|due| *due < now) {
-                closed = Some(due);
-                break;
-            }
-            state.pending.add(&arrival, now);
-            state.changes.push_back(arrival);
-        }
-        let last = state.changes.back().map_or(begun, |last| begun + last.at);
-        let closed = closed.or_else(|| state.pending.due_at(last_awaited)).unwrap().max(last);
-        (state.take(), closed.duration_since(begun))
-    }
-
-    /// Reads that come evenly, so many a second, for a second.
-    fn reads(per_second: u64) -> Vec<Arrival> {
-        (0..per_second).map(|n| read(n * 1_000_000 / per_second)).collect()
-    }
-
-    #[test]
-    fn a_decision_amid_reads_closes_its_group_within_a_millisecond_also_after_a_burst() {
-        for per_second in [500, 1_500, 2_500, 20_000] {
-            for last_awaited in [0, 1, 4, 64] {
-                let mut arrivals = reads(per_second);
-                arrivals.retain(|read| read.at >= micros(2_000));
-                arrivals.push(decision(2_050));
-                let (group, closed) = group(arrivals, last_awaited);
-                let case = format!("{per_second} reads a second, {last_awaited} answered before");
-                assert!(closed <= micros(3_050), "{case}: closed after {closed:?}");
-                assert!(group.iter().any(|change| change.awaited), "{case}: {group:?}");
-            }
-        }
-    }
-
-    #[test]
-    fn a_decision_alone_is_written_at_once_and_one_after_a_burst_waits_for_its_likes() {
-        assert_eq!(group(vec![decision(0), decision(400)], 1), (vec![decision(0)], micros(0)));
-        let together = vec![decision(0), decision(400), decision(900), decision(950)];
-        assert_eq!(
-            group(together.clone(), 4),
-            (together, micros(950)),
-            "all that were there are there again"
-        );
-        let (group, closed) = group(vec![decision(0), decision(900), decision(1_100)], 4);
-        assert_eq!((group.len(), closed), (2, micros(1_000)));
-    }
-
-    #[test]
-    fn reads_alone_are_written_in_small_groups_and_soon() {
-        let (one, closed) = group(vec![read(0)], 64);
-        assert_eq!((one.len(), closed), (1, WAIT_UNAWAITED));
-        let (some, closed) = group(reads(1_500), 64);
-        assert!(some.len() <= 31 && closed == WAIT_UNAWAITED, "{} in {closed:?}", some.len());
-        let (many, closed) = group(reads(20_000), 0);
-        assert!(many.len() == UNAWAITED && closed < WAIT_UNAWAITED, "{} in {closed:?}", many.len());
-    }
-
-    #[test]
-    fn a_queue_that_is_full_is_written_in_large_groups_and_what_is_left_follows() {
-        let queue = Queue::new();
-        for _ in 0..MOST + 3 {
-            queue.push(read(0), MOST + 3).unwrap();
-        }
-        assert_eq!(queue.push(read(0), MOST + 3), Err(Refused::Full));
-        let Gathered::Group(group) = queue.gather(None) else { panic!("a group") };
-        assert_eq!(group.len(), MOST);
-        let Gathered::Group(group) = queue.gather(None) else { panic!("a group") };
-        assert_eq!(group.len(), 3);
-        assert_eq!(queue.gather(Some(Duration::ZERO)), Gathered::Nothing);
-    }
-
-    #[test]
-    fn a_writer_that_sleeps_for_reads_is_woken_by_a_decision_and_by_the_end() {
-        let queue = Arc::new(Queue::new());
-        let seen = Arc::clone(&queue);
-        let writer = std::thread::spawn(move || [seen.gather(None), seen.gather(None), seen.gather(None)]);
-        queue.push(read(1), 9).unwrap();
-        queue.push(decision(2), 9).unwrap();
-        while queue.locked().pending.count > 0 {
-            std::thread::yield_now();
-        }
-        queue.push(read(3), 9).unwrap();
-        queue.close();
-        assert_eq!(queue.push(read(4), 9), Err(Refused::Closed));
-        let gathered = writer.join().unwrap();
-        let all = [vec![read(1), decision(2)], vec![read(3)]].map(Gathered::Group);
-        assert_eq!(gathered[..2], all);
-        assert_eq!(gathered[2], Gathered::Closed);
     }
 }

@@ -39,12 +39,12 @@ enum Chore {
         #[arg(long, default_value_t = 2_000)]
         kills: u64,
     },
-    /// Plants faults that break the rules of the design, one at a time; each must turn a test red
+    /// Plants faults that break the rules of the design, one at a time; each must fail the test that it names
     Sabotage {
-        /// Only the faults against this rule, such as R7; may be given more than once
-        #[arg(long, value_name = "RULE")]
+        /// Only the faults against this rule, such as R7, or with these words in their sentence; may be given more than once
+        #[arg(long, value_name = "RULE|WORDS")]
         only: Vec<String>,
-        /// Names the faults and plants none
+        /// Lists the faults and plants none
         #[arg(long)]
         list: bool,
     },

@@ -1,11 +1,11 @@
 //! `cargo xtask sabotage`: breaks the rules of the design on purpose, to see that the tests notice.
 //!
-//! Each fault of `sabotage.toml` is planted in a scratch copy of the committed tree, alone, and the test that its entry
-//! names is run. A fault is caught when that test goes red. The same tests are run first without any fault: a test that
-//! is red anyhow catches nothing. It is a campaign like `soak`: it builds anew for every fault, so CI does not run it.
+//! Each fault of `sabotage.toml` is planted alone in a scratch copy of the committed tree, and the test that its entry
+//! names is run. A fault is caught when that test fails. The same tests are run first without any fault: a test that
+//! fails in any case catches nothing. It is a campaign like `soak`: it builds again for every fault, so CI does not run it.
 //!
-//! The faults are no code of the product and stand behind no switch of it, so that no build can have one by mistake. That they
-//! still fit the sources is checked by the tests of this crate, which CI runs.
+//! The faults are not part of the product's code, so that no build can contain one by mistake. The tests of this crate, which CI
+//! runs, check that they still fit the sources.
 
 mod fault;
 mod moved;
@@ -23,19 +23,18 @@ use verdict::Verdict;
 
 use crate::machine::Stopwatch;
 
-/// Names the faults against the given rules, or all of them.
+/// Lists the chosen faults, or all of them.
 pub(crate) fn list(root: &Path, only: &[String]) -> anyhow::Result<ExitCode> {
     for fault in selected(root, only)? {
-        let test = fault.test.as_ref().map_or_else(|| fault.filter(), ToString::to_string);
-        println!("{:<4} {}\n     {}: {test}", fault.rule, fault.says, fault.file);
+        println!("{:<4} {}\n     {}: {}", fault.rule, fault.says, fault.file, fault.test);
     }
     Ok(ExitCode::SUCCESS)
 }
 
-/// Plants the faults against the given rules, or all of them. It fails where one of them was not caught.
+/// Plants the chosen faults, or all of them. It fails where one of them was not caught.
 pub(crate) fn run(root: &Path, only: &[String]) -> anyhow::Result<ExitCode> {
     let faults = selected(root, only)?;
-    // All that do not fit are named before anything is built.
+    // Faults that do not fit are reported before anything is built.
     let wrong: Vec<String> =
         faults.iter().filter_map(|fault| fault.check(root).err()).map(|error| format!("{error:#}")).collect();
     anyhow::ensure!(wrong.is_empty(), "{}", wrong.join("\n"));
@@ -58,7 +57,7 @@ pub(crate) fn run(root: &Path, only: &[String]) -> anyhow::Result<ExitCode> {
     Ok(if missed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// What came of one fault, and how long building and testing it took.
+/// The result of one fault, and how long building and testing it took.
 struct Trial {
     verdict: Verdict,
     took: Duration,
@@ -74,10 +73,10 @@ fn try_one(tree: &ScratchTree, fault: &Fault, log: &str) -> anyhow::Result<Trial
 
 fn selected(root: &Path, only: &[String]) -> anyhow::Result<Vec<Fault>> {
     let mut faults = fault::read(root)?;
-    if let Some(unknown) = only.iter().find(|rule| !faults.iter().any(|fault| fault.rule == **rule)) {
-        anyhow::bail!("there is no fault against {unknown}; `--list` names them all");
+    if let Some(unknown) = only.iter().find(|choice| !faults.iter().any(|fault| fault.is_chosen_by(choice))) {
+        anyhow::bail!("no fault is chosen by {unknown:?}; `--list` lists them all");
     }
-    faults.retain(|fault| only.is_empty() || only.contains(&fault.rule));
+    faults.retain(|fault| only.is_empty() || only.iter().any(|choice| fault.is_chosen_by(choice)));
     Ok(faults)
 }
 
@@ -103,8 +102,7 @@ mod tests {
             file: String::new(),
             find: String::new(),
             replace: String::new(),
-            test: None,
-            tests: None,
+            test: "a::b c".to_owned().try_into().unwrap(),
         };
         let faults = [fault("R1", "The digest is not checked."), fault("R10", "Agents decide.")];
         let trial = |verdict, seconds| Trial { verdict, took: Duration::from_secs(seconds) };

@@ -1,7 +1,7 @@
 //! The table of faults, `crates/xtask/sabotage.toml`.
 //!
-//! Promise, kept by the tests below: every fault still fits the sources, the test that it names is there, and every rule that can be
-//! broken has one.
+//! Promise, kept by the tests below: every fault still fits the sources, the test that it names exists, and every rule that can be
+//! broken has a fault.
 
 use std::path::Path;
 
@@ -23,14 +23,11 @@ pub(super) struct Fault {
     pub(super) says: String,
     /// The source file, from the root of the repository.
     pub(super) file: String,
-    /// The text that is replaced; it stands exactly once in the file.
+    /// The text that is replaced; it is exactly once in the file.
     pub(super) find: String,
     pub(super) replace: String,
     /// The test that must go red, as nextest prints it.
-    pub(super) test: Option<NamedTest>,
-    /// Where no test is named yet: a filter of nextest with tests of which one must go red. It names each test program as
-    /// `binary(NAME)`.
-    pub(super) tests: Option<String>,
+    pub(super) test: NamedTest,
 }
 
 #[derive(Deserialize)]
@@ -59,7 +56,7 @@ impl Fault {
         let times = source.as_ref().map_or(0, |source| source.matches(&self.find).count());
         let problem = match (&source, times) {
             (Ok(source), 1) => return Ok(source.replacen(&self.find, &self.replace, 1)),
-            (Ok(_), times) => format!("the text to be replaced stands {times} times in {}", self.file),
+            (Ok(_), times) => format!("the text to be replaced is {times} times in {}", self.file),
             (Err(error), _) => format!("{} cannot be read ({error})", self.file),
         };
         let hint = if times == 0 { moved::hint(root, &self.find) } else { String::new() };
@@ -70,33 +67,12 @@ impl Fault {
     pub(super) fn check(&self, root: &Path) -> anyhow::Result<()> {
         self.planted(root)?;
         anyhow::ensure!(self.find != self.replace, "{}: it changes nothing", self.name());
-        match (&self.test, &self.tests) {
-            (Some(test), None) => test.find(root).with_context(|| self.name()),
-            (None, Some(_)) => {
-                anyhow::ensure!(!self.programs().is_empty(), "{}: its tests name no binary(…)", self.name());
-                Ok(())
-            }
-            _ => anyhow::bail!("{}: it has one of `test` and `tests`, and not both", self.name()),
-        }
+        self.test.find(root).with_context(|| self.name())
     }
 
-    /// What is run of the tests.
-    pub(super) fn filter(&self) -> String {
-        match &self.test {
-            Some(test) => test.filter(),
-            None => self.tests.clone().unwrap_or_default(),
-        }
-    }
-
-    /// The test programs that are run: only these are built.
-    pub(super) fn programs(&self) -> Vec<&str> {
-        match &self.test {
-            Some(test) => vec![test.program()],
-            None => {
-                let named = self.tests.as_deref().unwrap_or_default().split("binary(").skip(1);
-                named.filter_map(|rest| rest.split_once(')')).map(|(name, _)| name).collect()
-            }
-        }
+    /// Whether a choice on the command line means it: its rule, or words of its sentence.
+    pub(super) fn is_chosen_by(&self, choice: &str) -> bool {
+        self.rule == choice || self.says.contains(choice) && choice.contains(' ')
     }
 }
 
@@ -147,20 +123,25 @@ mod tests {
             file: file.into(),
             find: find.into(),
             replace: "yes()".into(),
-            test: None,
-            tests: Some("package(a) & binary(one) | package(b) & binary(two)".into()),
+            test: "a::one two".to_owned().try_into().unwrap(),
         }
     }
 
     #[test]
-    fn what_stands_twice_or_nowhere_is_not_replaced() {
+    fn text_that_is_there_twice_or_not_at_all_is_not_replaced() {
         let here = "crates/xtask/src/sabotage/fault.rs";
         let once = fault(here, concat!("const FEW", "EST: usize = 30;"));
         assert!(once.planted(root()).unwrap().contains("    yes()\n\n    fn root()"));
-        assert_eq!(once.programs(), ["one", "two"]);
         let twice =
             fault(here, "crates/xtask/src/sabotage/fault.rs").planted(root()).unwrap_err().to_string();
-        assert!(twice.starts_with("R1 (Always yes.): the text to be replaced stands 3 times"), "{twice}");
+        assert!(twice.starts_with("R1 (Always yes.): the text to be replaced is 3 times"), "{twice}");
+    }
+
+    #[test]
+    fn a_fault_is_chosen_by_its_rule_or_by_words_of_its_sentence() {
+        let fault = fault("", "");
+        assert!(fault.is_chosen_by("R1") && fault.is_chosen_by("Always yes"));
+        assert!(!fault.is_chosen_by("R10") && !fault.is_chosen_by("A") && !fault.is_chosen_by("Always no"));
     }
 
     #[test]
@@ -169,7 +150,7 @@ mod tests {
         for gone in ["crates/xtask/src/gone.rs", "crates/xtask/src/main.rs"] {
             let error = fault(gone, text).planted(root()).unwrap_err().to_string();
             assert!(error.starts_with("R1 (Always yes.): ") && error.contains(gone), "{error}");
-            assert!(error.ends_with("it stands in crates/xtask/src/sabotage/fault.rs now"), "{error}");
+            assert!(error.ends_with("it is in crates/xtask/src/sabotage/fault.rs now"), "{error}");
         }
         let nowhere = fault("crates/xtask/src/gone.rs", concat!("no", "where")).planted(root());
         assert!(nowhere.is_err());

@@ -1,11 +1,11 @@
-//! Where the text of a fault went when its file was split, renamed or rewritten.
+//! Finds the text of a fault after its file was split, renamed or rewritten.
 
 use std::path::{Path, PathBuf};
 
 /// The most files that a hint names.
 const LONGEST_LIST: usize = 3;
 
-/// What to append to an error: the files that have the text now, or those that have its longest line, or nothing.
+/// The end of an error message: the files that have the text now, or those that have its longest line, or nothing.
 pub(super) fn hint(root: &Path, text: &str) -> String {
     let mut files = Vec::new();
     collect(&root.join("crates"), &mut files);
@@ -15,12 +15,12 @@ pub(super) fn hint(root: &Path, text: &str) -> String {
     };
     let whole = having(text);
     if !whole.is_empty() {
-        return format!("; it stands in {} now", whole.join(" and "));
+        return format!("; it is in {} now", whole.join(" and "));
     }
     let longest = text.lines().map(str::trim).max_by_key(|line| line.len()).unwrap_or_default();
     match having(longest) {
         part if part.is_empty() || longest.is_empty() => String::new(),
-        part => format!("; a part of it stands in {}", part.join(" and ")),
+        part => format!("; a part of it is in {}", part.join(" and ")),
     }
 }
 

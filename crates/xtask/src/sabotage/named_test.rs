@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Context as _;
 use serde::Deserialize;
 
-/// Where the tests stand that a macro makes for every store.
+/// The tests that a macro makes for every store.
 const CONFORMANCE: &str = "crates/countersign-testkit/src/conformance";
 
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
@@ -14,7 +14,7 @@ const CONFORMANCE: &str = "crates/countersign-testkit/src/conformance";
 pub(super) struct NamedTest {
     package: String,
     program: String,
-    /// The modules it stands in, and its own name.
+    /// Its modules and its name.
     path: String,
 }
 
@@ -75,10 +75,10 @@ struct Module {
 }
 
 struct Folders {
-    /// Where modules are that have files of their own.
+    /// The folder of the modules that have files of their own.
     children: PathBuf,
-    /// Where `#[path]` counts from.
-    beside: PathBuf,
+    /// What `#[path]` is relative to.
+    of_file: PathBuf,
 }
 
 impl Module {
@@ -86,12 +86,12 @@ impl Module {
         let text =
             std::fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))?;
         let items = syn::parse_file(&text).with_context(|| format!("cannot parse {}", file.display()))?.items;
-        let beside = file.parent().map(Path::to_owned).unwrap_or_default();
+        let of_file = file.parent().map(Path::to_owned).unwrap_or_default();
         let stem = file.file_stem().map(PathBuf::from).unwrap_or_default();
-        // The root of a program and `mod.rs` have their modules beside them, others in a folder of their name.
-        let is_root = stem == Path::new("main") || stem == Path::new("mod") || beside.ends_with("tests");
-        let children = if is_root { beside.clone() } else { beside.join(stem) };
-        Ok(Module { items, folders: Folders { children, beside } })
+        // The root of a program and `mod.rs` have their modules in the same folder, others in a folder of their name.
+        let is_root = stem == Path::new("main") || stem == Path::new("mod") || of_file.ends_with("tests");
+        let children = if is_root { of_file.clone() } else { of_file.join(stem) };
+        Ok(Module { items, folders: Folders { children, of_file } })
     }
 
     fn has_test(&self, path: &str) -> anyhow::Result<bool> {
@@ -116,7 +116,7 @@ fn has_test(items: &[syn::Item], folders: &Folders, path: &str) -> anyhow::Resul
     match &found.content {
         Some((_, inner)) => {
             let own = folders.children.join(module);
-            has_test(inner, &Folders { children: own.clone(), beside: own }, rest)
+            has_test(inner, &Folders { children: own.clone(), of_file: own }, rest)
         }
         None => Module::read(&folders.file_of(found, module))?.has_test(rest),
     }
@@ -125,7 +125,7 @@ fn has_test(items: &[syn::Item], folders: &Folders, path: &str) -> anyhow::Resul
 impl Folders {
     fn file_of(&self, declared: &syn::ItemMod, name: &str) -> PathBuf {
         if let Some(path) = declared.attrs.iter().find_map(path_attribute) {
-            return self.beside.join(path);
+            return self.of_file.join(path);
         }
         let file = self.children.join(format!("{name}.rs"));
         if file.is_file() { file } else { self.children.join(name).join("mod.rs") }
@@ -133,7 +133,12 @@ impl Folders {
 }
 
 fn is_test(item: &syn::Item, name: &str) -> bool {
-    let syn::Item::Fn(function) = item else { return false };
+    let function = match item {
+        syn::Item::Fn(function) => function,
+        // `proptest!` and its like.
+        syn::Item::Macro(call) => return call.mac.tokens.to_string().contains(&format!("fn {name} ")),
+        _ => return false,
+    };
     let marks = |attribute: &syn::Attribute| {
         attribute.path().segments.last().is_some_and(|segment| segment.ident == "test")
     };
@@ -180,6 +185,7 @@ mod tests {
         for there in [
             "countersign-testkit::faulty_store the_same_seed_gives_the_same_faults",
             "countersign-server::rest places::a19_a_foreign_host_is_refused_on_every_route",
+            "countersign-core::execution starts::an_approved_call_starts_only_as_it_was_under_the_policy_that_was_and_in_time",
             "countersign::cli finding::a_file_of_the_current_folder_is_not_read",
         ] {
             named(there).find(root()).unwrap();

@@ -82,10 +82,10 @@ impl ScratchTree {
         )
         .with_variable("CARGO_TARGET_DIR", &self.build)
         .with_variable("INSTA_UPDATE", "no");
-        for program in faults.iter().flat_map(|fault| fault.programs()).collect::<BTreeSet<_>>() {
+        for program in faults.iter().map(|fault| fault.test.program()).collect::<BTreeSet<_>>() {
             tests = tests.with_argument("--test").with_argument(program);
         }
-        for filter in faults.iter().map(|fault| fault.filter()).collect::<BTreeSet<_>>() {
+        for filter in faults.iter().map(|fault| fault.test.filter()).collect::<BTreeSet<_>>() {
             tests = tests.with_argument("-E").with_argument(&filter);
         }
         tests
