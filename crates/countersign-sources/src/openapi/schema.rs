@@ -132,7 +132,7 @@ impl<'d> Converter<'d> {
         Ok(Value::Object(schema))
     }
 
-    // tidy: long because it is a table of keywords.
+    #[expect(clippy::too_many_lines, reason = "a table of keywords")]
     fn keywords(&mut self, keywords: &Map<String, Value>) -> Result<Value, TooLarge> {
         if self.direction == Direction::Input && self.binary == Binary::File && is_binary(keywords) {
             return self.file(keywords);

@@ -1,12 +1,10 @@
-//! All rules. A new one is a module here and a line in [`check`] or [`SOURCE_RULES`].
+//! All rules that no lint of rustc or clippy covers. A new one is a module here and a line in [`check`] or [`SOURCE_RULES`].
 
 mod architecture;
 mod bool_parameters;
 mod file_length;
-mod function_length;
+mod ignored_tests;
 mod layering;
-mod leftovers;
-mod lint_exceptions;
 mod module_docs;
 mod names;
 mod permit_door;
@@ -20,9 +18,7 @@ use super::violation::Violation;
 const SOURCE_RULES: &[fn(&SourceFile) -> Vec<Violation>] = &[
     bool_parameters::check,
     file_length::check,
-    function_length::check,
-    leftovers::check,
-    lint_exceptions::check,
+    ignored_tests::check,
     module_docs::check,
     names::check,
     permit_door::check,
