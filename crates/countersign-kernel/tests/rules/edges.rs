@@ -12,6 +12,7 @@ mod panics;
 mod questions;
 mod recovery;
 mod starts;
+mod tokens;
 mod waiting;
 
 use std::sync::Arc;
