@@ -3,7 +3,7 @@
 //! A record's text is `{"at":…,"execution":"exec_…","transitions":[{"what":"Decided",…},{"what":"CallStarted",…}]}`. A moment or
 //! execution that all transitions share stands once, before them; otherwise each transition has its own.
 //!
-//! Promise: a record that was changed, removed from the middle or moved breaks the chain, and [`verify`] says where. Somebody who
+//! Promise: a record that was changed, removed from the middle or moved breaks the chain, and [`verify`] says where. An attacker who
 //! can write the whole file can make a new chain; signed heads kept elsewhere guard against that.
 
 use std::borrow::Cow;
@@ -27,7 +27,7 @@ pub struct AuditEntry {
     /// `TokenCreated`, `TokenRevoked`, `TokenAdopted`, `UserAdded`, `UserChanged`, `UserDisabled`, `LoginBegan`, `LoginEnded`,
     /// `ConfigurationLoaded`, `CatalogChanged`, `SourceChanged`.
     pub what: String,
-    /// Nobody where the gateway itself did it.
+    /// The acting principal; none where the gateway acted by itself.
     pub by: Option<PrincipalId>,
     pub execution: Option<ExecutionId>,
     pub call: Option<CallNo>,
@@ -51,18 +51,18 @@ pub struct AuditRecord {
     pub hash: Digest,
 }
 
-/// Which records somebody wants to read.
+/// A choice of records.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct AuditFilter {
-    /// Only those of this execution.
+    /// The execution that a record is about.
     pub execution: Option<ExecutionId>,
-    /// Only what this principal did.
+    /// The principal that acted.
     pub by: Option<PrincipalId>,
-    /// Only transitions of this name.
+    /// The name of the transition.
     pub what: Option<String>,
 }
 
-/// Where a chain is broken.
+/// A break in the chain.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("the audit chain is broken at record {seq}: {problem}")]
 pub struct BrokenChain {

@@ -1,4 +1,4 @@
-//! What a value from outside may be: the named bounds, checked in one walk.
+//! The named bounds on values from outside, checked in one walk.
 //!
 //! Promise: a value that passes has a canonical form that says exactly what it says. Integers that a double cannot
 //! hold would be shown and digested as their neighbour, so they are refused here.
@@ -39,7 +39,7 @@ pub const RESERVED_EVENTS: u64 = 5_000;
 pub const MAX_PENDING_PER_REQUESTER: usize = 5_000;
 /// The most bytes that the open questions of one requester have together. A question of ordinary size has some hundred.
 pub const MAX_PENDING_BYTES_PER_REQUESTER: usize = 256 * 1024 * 1024;
-/// The most sessions of one principal. Sessions are kept for good, so that nobody else can take their ids.
+/// The most sessions of one principal. Sessions are kept for good, so that no other principal can take their ids.
 pub const MAX_SESSIONS_PER_PRINCIPAL: usize = 100_000;
 /// The most bytes recorded for one requester in a day.
 pub const MAX_STORED_BYTES_PER_DAY: u64 = 2 * 1024 * 1024 * 1024;
@@ -50,11 +50,10 @@ pub const MAX_SAFE_INTEGER: u64 = (1 << 53) - 1;
 
 /// Why a value is out of bounds.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[expect(missing_docs, reason = "the names say it")]
 pub enum BoundsError {
-    /// Too many bytes.
     #[error("the value is larger than {MAX_VALUE_BYTES} bytes")]
     TooLarge,
-    /// Too deep.
     #[error("the value is nested deeper than {MAX_VALUE_DEPTH} levels")]
     TooDeep,
     /// A NUL character, where many systems cut a text short.
@@ -66,7 +65,7 @@ pub enum BoundsError {
 }
 
 impl BoundsError {
-    /// The stable code.
+    /// The error code that callers rely on.
     pub fn code(&self) -> &'static str {
         match self {
             Self::TooLarge => "value_too_large",

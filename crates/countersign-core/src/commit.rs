@@ -50,6 +50,7 @@ pub enum CommitError {
     Form(#[from] serde_json::Error),
 }
 
+#[expect(missing_docs, reason = "the names say it")]
 impl StoredCommit {
     /// Brings events into their stored form. `execution` is the execution after them; given that, they may also refer to earlier
     /// commits.
@@ -63,17 +64,14 @@ impl StoredCommit {
         Ok(Self { text: serde_json::to_string(&form)?, events: events.len() as u64 })
     }
 
-    /// The text.
     pub fn text(&self) -> &str {
         &self.text
     }
 
-    /// The text.
     pub fn into_text(self) -> String {
         self.text
     }
 
-    /// How many events it holds.
     pub fn events(&self) -> u64 {
         self.events
     }
@@ -113,7 +111,7 @@ impl<'t> Commit<'t> {
         self.events.is_empty()
     }
 
-    /// One of its events, given those that are before it in the journal, and how many bytes it stands for.
+    /// One of its events, given those that are before it in the journal, and its size in bytes with what it refers to.
     pub fn event(&self, n: usize, before: &[Event]) -> Result<Option<(Event, usize)>, CommitError> {
         let Some(raw) = self.events.get(n).map(|raw| raw.get()) else { return Ok(None) };
         let at = match &self.at {
@@ -192,7 +190,7 @@ enum Reference<'e> {
     FinishedAsCall { call: CallNo },
 }
 
-/// What a question says beside its call. Without a digest it has that of its call.
+/// The fields of a question that its call does not have. Without a digest it has that of its call.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Question<'e> {
@@ -226,10 +224,7 @@ impl Reference<'_> {
             }
             Self::FinishedAsCall { call } => {
                 let outcome = outcome(call, before).ok_or(CommitError::Dangling(call))?;
-                let bytes = match &outcome {
-                    CallOutcome::Succeeded(value) => value.as_str().len(),
-                    CallOutcome::Failed(failure) => failure.message.len(),
-                };
+                let bytes = outcome.bytes();
                 Ok((EventBody::finished(outcome), bytes))
             }
         }

@@ -29,13 +29,23 @@ impl Digest {
         Self(Sha256::digest(bytes).into())
     }
 
+    /// The digest of parts, each preceded by its length, so that no two lists of parts share their bytes.
+    pub fn of_parts(parts: &[&[u8]]) -> Self {
+        let mut hash = Sha256::new();
+        for part in parts {
+            hash.update((part.len() as u64).to_be_bytes());
+            hash.update(part);
+        }
+        Self(hash.finalize().into())
+    }
+
     /// The raw bytes.
     pub fn as_bytes(&self) -> &[u8; 32] {
         &self.0
     }
 }
 
-/// What a tool is, as one digest: any change to it voids approvals and grants (R14).
+/// The digest of a tool's definition: any change to it voids approvals and grants (R14).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, Debug)]
 #[serde(transparent)]
 pub struct Fingerprint(pub Digest);
@@ -66,37 +76,28 @@ impl Fingerprint {
 
 /// Everything an approval is bound to. Change one field and the digest, and so the approval, is another.
 #[derive(Debug, Clone, Copy)]
+#[expect(missing_docs, reason = "the names say it")]
 pub struct Binding<'a> {
-    /// The tool.
     pub tool: &'a ToolPath,
-    /// What the tool is.
     pub fingerprint: Fingerprint,
-    /// The canonical arguments.
     pub args: &'a Canonical,
-    /// Who asked for it.
     pub requester: &'a PrincipalId,
-    /// In which session.
     pub session: &'a SessionId,
-    /// Under which policy.
     pub policy_version: Digest,
 }
 
 impl Binding<'_> {
-    /// The approval digest. Every field is preceded by its length, so that no two bindings share their bytes.
+    /// The approval digest.
     pub fn digest(&self) -> Digest {
-        let mut hash = Sha256::new();
-        let mut field = |bytes: &[u8]| {
-            hash.update((bytes.len() as u64).to_be_bytes());
-            hash.update(bytes);
-        };
-        field(b"countersign/approval/1");
-        field(self.tool.as_str().as_bytes());
-        field(self.fingerprint.0.as_bytes());
-        field(self.args.as_str().as_bytes());
-        field(self.requester.as_str().as_bytes());
-        field(self.session.as_str().as_bytes());
-        field(self.policy_version.as_bytes());
-        Digest(hash.finalize().into())
+        Digest::of_parts(&[
+            b"countersign/approval/1",
+            self.tool.as_str().as_bytes(),
+            self.fingerprint.0.as_bytes(),
+            self.args.as_str().as_bytes(),
+            self.requester.as_str().as_bytes(),
+            self.session.as_str().as_bytes(),
+            self.policy_version.as_bytes(),
+        ])
     }
 }
 

@@ -16,21 +16,21 @@ pub struct Elicitation {
     pub id: ElicitationId,
     /// The call it is about.
     pub call: CallNo,
-    /// Who asks: the gate, or the handler itself.
+    /// The asking party: the gate, or the handler itself.
     pub origin: Origin,
     /// Yes or no, or fields.
     pub kind: AskKind,
     /// The tool that is being decided about.
     pub tool: ToolPath,
-    /// What the person reads.
+    /// The text that the person reads.
     pub message: String,
     /// The arguments, whole, as they will run.
     pub args: Canonical,
-    /// What an approval of this is bound to.
+    /// The digest that an approval is bound to.
     pub digest: Digest,
     /// Which rule asks, or that the handler does.
     pub because: String,
-    /// How long an approval counts where the person says nothing. `Call` is also the most they may give.
+    /// The default coverage of an approval. `Call` is also the most that the person may give.
     pub remember: Remember,
     /// From here on the answer is `expired`.
     pub expires_at: Timestamp,
@@ -39,7 +39,7 @@ pub struct Elicitation {
     pub line: Option<u32>,
 }
 
-/// Who asks.
+/// The asking party.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Origin {
@@ -55,19 +55,18 @@ pub enum Origin {
 /// How an elicitation ended.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
+#[expect(missing_docs, reason = "the names say it")]
 pub struct Decision {
     /// Yes, no, closed, or too late.
     pub outcome: Outcome,
-    /// By whom.
     pub by: Decider,
     /// Through what: `console`, `cli`, `mcp`, …
     pub channel: String,
     /// How the gateway knows that a person decided; absent where no person did, and in journals of earlier versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub proof: Option<Proof>,
-    /// When.
     pub at: Timestamp,
-    /// What the person wrote beside it.
+    /// The person's comment.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub comment: Option<String>,
     /// The fields of a form.
@@ -95,34 +94,27 @@ pub enum Proof {
     AgentSetting,
 }
 
-/// Who ended an elicitation.
+/// The party that ended an elicitation.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
+#[expect(missing_docs, reason = "the names say it")]
 pub enum Decider {
     /// A person, and the token they used, if any: it must still be good when the call starts.
     Person {
-        /// The immutable id.
         principal: PrincipalId,
-        /// The token.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         token: Option<TokenId>,
     },
     /// A remembered approval.
-    Grant {
-        /// The grant.
-        id: GrantId,
-    },
+    Grant { id: GrantId },
     /// Time ran out.
     Clock,
     /// The gateway: the execution was cancelled, or what was asked about changed.
-    Gateway {
-        /// Why.
-        reason: String,
-    },
+    Gateway { reason: String },
 }
 
 impl Decision {
-    /// Whether somebody who decides again says the same: then they get the same success again.
+    /// Whether a decider repeats the same decision: then they get the same success again.
     pub fn repeats(&self, other: &Self) -> bool {
         self.outcome == other.outcome && self.data == other.data && self.by.is_same_person(&other.by)
     }
@@ -152,7 +144,7 @@ impl Decider {
 }
 
 impl Elicitation {
-    /// What it is about, whoever asks: the tool and the arguments. Earlier decisions on the same are found by it.
+    /// The digest of the tool and the arguments, independent of the asking party. Earlier decisions on the same are found by it.
     pub fn subject(&self) -> Digest {
         let (tool, args) = (self.tool.as_str().as_bytes(), self.args.as_str().as_bytes());
         Digest::of(&[tool, b"\0", args].concat())

@@ -20,16 +20,16 @@ pub const EVENT_VERSION: u32 = 1;
 /// One thing that happened, and when.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(try_from = "Stored")]
+#[expect(missing_docs, reason = "the names say it")]
 pub struct Event {
-    /// When.
     pub at: Timestamp,
-    /// What.
     pub body: EventBody,
 }
 
-/// What happened.
+/// The kinds of events.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
+#[expect(missing_docs, reason = "the names say it")]
 pub enum EventBody {
     /// The execution was accepted.
     Started(Started),
@@ -37,63 +37,36 @@ pub enum EventBody {
     CallIssued(CallIssued),
     /// A person was asked.
     Asked(Box<Elicitation>),
-    /// The question ended.
-    Decided {
-        /// Which question.
-        elicitation: ElicitationId,
-        /// How.
-        decision: Decision,
-    },
+    /// A question was answered, withdrawn, or expired.
+    Decided { elicitation: ElicitationId, decision: Decision },
     /// The policy changed, and the call was judged again under the new one: what it waits for, or was approved for,
-    /// stands; or its question was withdrawn, and it is about to be asked again.
+    /// is unchanged; or its question was withdrawn, and it is about to be asked again.
     Rejudged {
-        /// Which call.
         call: CallNo,
         /// The policy that judged it.
         #[serde(rename = "policyVersion")]
         policy_version: Digest,
     },
     /// The handler was let run, or let past a question of its own: from here on it may have had effects.
-    CallStarted {
-        /// Which call.
-        call: CallNo,
-        /// On what authority.
-        by: StartedBy,
-    },
+    CallStarted { call: CallNo, by: StartedBy },
     /// The handler is entered again: it was parked at a question, or its process died. Recorded before it is entered, so that a
     /// handler that brings the process down is not entered for ever.
-    CallReentered {
-        /// Which call.
-        call: CallNo,
-    },
+    CallReentered { call: CallNo },
     /// A handler finished a piece of work that must not be repeated.
-    StepRecorded {
-        /// Which call.
-        call: CallNo,
-        /// The step's name.
-        name: String,
-        /// What it gave.
-        value: Verbatim,
-    },
+    StepRecorded { call: CallNo, name: String, value: Verbatim },
     /// The call has an outcome.
-    CallSettled {
-        /// Which call.
-        call: CallNo,
-        /// The outcome.
-        outcome: CallOutcome,
-    },
+    CallSettled { call: CallNo, outcome: CallOutcome },
     /// A script asked for a call that did not become one: it throws where the script made it.
     CallRefused {
-        /// What the script wrote.
+        /// The path as the script wrote it.
         path: String,
-        /// What it asked for, as one digest.
+        /// The digest of the request.
         requested: Digest,
-        /// Why.
         failure: Failure,
     },
-    /// A script asked to go on later.
+    /// A script began to sleep.
     SleepStarted {
-        /// For how long.
+        /// The length in milliseconds.
         ms: u64,
     },
     /// A script's sleep is over.
@@ -103,63 +76,46 @@ pub enum EventBody {
     },
     /// A script was given its first `seen` completions and can only wait for people.
     ScriptWaits {
-        /// How many.
+        /// The number of completions.
         seen: u32,
     },
     /// The execution has an outcome.
     Finished {
-        /// The outcome.
         outcome: CallOutcome,
-        /// What a script logged.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         logs: Vec<LogLine>,
     },
-    /// Somebody wants a script stopped while one of its calls may be having its effect: nothing more of it starts, and it is
+    /// A script is to stop while one of its calls may be having its effect: no further call starts, and it is
     /// cancelled once that call has ended.
-    CancelRequested {
-        /// Who asked for it.
-        by: PrincipalId,
-        /// Why.
-        reason: String,
-    },
+    CancelRequested { by: PrincipalId, reason: String },
     /// The execution was stopped.
     Cancelled {
-        /// By whom; nobody where the gateway itself did.
+        /// The principal that stopped it; none where the gateway did.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         by: Option<PrincipalId>,
-        /// Why.
         reason: String,
     },
-    /// Started, and nobody knows the outcome: the process died, or the handler lost its request.
+    /// A started call has an unknown outcome: the process died, or the handler lost its request.
     FoundInDoubt {
-        /// Which call.
         call: CallNo,
-        /// What the handler said; nothing after a crash.
+        /// The handler's message; none after a crash.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         reason: Option<String>,
     },
-    /// A person said what became of a call in doubt.
-    DoubtSettled {
-        /// Which call.
-        call: CallNo,
-        /// What they said.
-        settlement: Settlement,
-        /// Who said it.
-        by: PrincipalId,
-    },
+    /// A person settled a call in doubt.
+    DoubtSettled { call: CallNo, settlement: Settlement, by: PrincipalId },
 }
 
 /// The facts an execution starts with.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
+#[expect(missing_docs, reason = "the names say it")]
 pub struct Started {
-    /// The execution.
     pub execution: ExecutionId,
     /// One call, a bare gate, or a script.
     pub kind: Kind,
-    /// The session it runs in.
     pub session: SessionId,
-    /// Who asked for it, with the roles of that moment.
+    /// The requester, with the roles of that moment.
     pub requester: Principal,
     /// The token they used; it must still be good when something starts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -167,10 +123,10 @@ pub struct Started {
     /// The caller's own key: the same key again is the same execution.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub idempotency_key: Option<String>,
-    /// What was asked for under the key, before defaults and hooks changed it, as one digest.
+    /// The digest of the request under the key, before defaults and hooks changed it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub requested: Option<Digest>,
-    /// What runs, where the execution is a script.
+    /// The script, where the execution is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub script: Option<Box<Script>>,
 }
@@ -179,28 +135,28 @@ pub struct Started {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Script {
-    /// What the agent sent.
+    /// The TypeScript that the agent sent.
     pub source: String,
-    /// What runs: the source without its types. A newer stripper cannot change a replay.
+    /// The code that runs: the source without its types. A newer stripper cannot change a replay.
     pub code: String,
-    /// The way from the code's positions to the source's.
+    /// The source map from the code's positions to the source's.
     pub mappings: String,
     /// The digest of the code.
     pub digest: Digest,
-    /// What its random numbers come from.
+    /// The seed of its random numbers.
     pub seed: Digest,
 }
 
 /// A line that a handler or a script logged.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LogLine {
-    /// How much it matters.
+    /// Its severity.
     pub level: LogLevel,
-    /// What it says, fields appended.
+    /// The text, with fields appended.
     pub message: String,
 }
 
-/// What an execution is.
+/// The kind of an execution.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Kind {
@@ -215,22 +171,19 @@ pub enum Kind {
 /// A call as it was issued: what the pre-hooks produced, never what the agent first sent.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
+#[expect(missing_docs, reason = "the names say it")]
 pub struct CallIssued {
-    /// Its number.
     pub call: CallNo,
-    /// The tool.
     pub path: ToolPath,
-    /// What the tool was.
     pub fingerprint: Fingerprint,
-    /// What it does to the world.
+    /// The tool's effects on the world.
     pub effects: Effects,
-    /// The arguments.
     pub args: Canonical,
     /// The policy that judged it.
     pub policy_version: Digest,
-    /// What an approval of it is bound to.
+    /// The digest that an approval is bound to.
     pub digest: Digest,
-    /// What a script asked for, before any hook rewrote it, as one digest.
+    /// The digest of the script's request, before any hook rewrote it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub requested: Option<Digest>,
     /// The line of the script's source that made it, from 1, for people to look at: nothing is bound to it, and a replay does
@@ -243,25 +196,20 @@ pub struct CallIssued {
     pub source: Option<String>,
 }
 
-/// On what authority a handler runs on.
+/// The authority on which a handler runs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
+#[expect(missing_docs, reason = "the names say it")]
 pub enum StartedBy {
-    /// The policy allows it.
+    /// The policy allows the call.
     Policy {
-        /// Which rule, or which default.
+        /// The rule or the default.
         rule: String,
     },
-    /// A remembered approval covers it; its use is recorded with this event.
-    Grant {
-        /// The grant.
-        id: GrantId,
-    },
+    /// A remembered approval covers the call; its use is recorded with this event.
+    Grant { id: GrantId },
     /// A decision, used up by this event.
-    Decision {
-        /// The elicitation that was answered.
-        elicitation: ElicitationId,
-    },
+    Decision { elicitation: ElicitationId },
     /// A person settled the doubt by having it run again.
     Retry,
 }
@@ -270,10 +218,20 @@ pub enum StartedBy {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum CallOutcome {
-    /// With a value.
+    /// The call has a value.
     Succeeded(Verbatim),
-    /// With a failure that the caller may read.
+    /// The call has a failure that the caller may read.
     Failed(Failure),
+}
+
+impl CallOutcome {
+    /// The bytes of its value or message.
+    pub fn bytes(&self) -> usize {
+        match self {
+            Self::Succeeded(value) => value.as_str().len(),
+            Self::Failed(failure) => failure.message.len(),
+        }
+    }
 }
 
 /// A failure as the caller sees it.
@@ -282,9 +240,9 @@ pub enum CallOutcome {
 pub struct Failure {
     /// The stable code.
     pub code: String,
-    /// What a person or model can act on.
+    /// A text that a person or model can act on.
     pub message: String,
-    /// What the tool says beside the message, where it says something.
+    /// Further details from the tool.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub details: Option<Verbatim>,
 }
@@ -296,7 +254,7 @@ impl Failure {
     }
 }
 
-/// What a person says of a call in doubt.
+/// A person's statement on a call in doubt.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Settlement {
@@ -307,7 +265,7 @@ pub enum Settlement {
     },
     /// It took no effect.
     Failed {
-        /// What the caller is told.
+        /// The message for the caller.
         message: String,
     },
     /// Run it again.

@@ -1,4 +1,4 @@
-//! Ids: a prefix that says what they name, and 128 random bits that nobody can guess.
+//! Ids: a prefix that names their kind, and 128 random bits that cannot be guessed.
 //!
 //! The bits arrive from outside (the kernel's `Entropy` port); this module only gives them a form.
 
@@ -25,7 +25,7 @@ macro_rules! id {
         pub struct $name(u128);
 
         impl $name {
-            /// What every id of this kind starts with.
+            /// The start of every id of this kind.
             pub const PREFIX: &'static str = $prefix;
 
             /// Makes an id of 128 random bits.
@@ -118,27 +118,29 @@ id!(
     "log_"
 );
 
-/// The number of a call inside its execution, in issue order, from 0.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(transparent)]
-pub struct CallNo(pub u32);
+macro_rules! number {
+    ($(#[$doc:meta])* $name:ident) => {
+        $(#[$doc])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        #[serde(transparent)]
+        pub struct $name(pub u32);
 
-impl fmt::Display for CallNo {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.0)
-    }
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write!(f, "{}", self.0)
+            }
+        }
+    };
 }
 
-/// The number of something a script asked for, in the order it asked, from 0: a call, a call that was refused, or a sleep.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(transparent)]
-pub struct RequestNo(pub u32);
-
-impl fmt::Display for RequestNo {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.0)
-    }
-}
+number!(
+    /// The number of a call inside its execution, in issue order, from 0.
+    CallNo
+);
+number!(
+    /// The number of a script's request, in the order it asked, from 0: a call, a call that was refused, or a sleep.
+    RequestNo
+);
 
 #[cfg(test)]
 mod tests {

@@ -1,8 +1,8 @@
 //! The heart of Countersign, without I/O, clock or randomness: time and ids arrive as data.
 //!
-//! What lives here: ids, canonical JSON and the digests approvals are bound to, the execution state machine, grants,
-//! policy, audit records and how text is made visible to a person. What is deliberately absent: tokio, files, network,
-//! clock, randomness; the crate builds for wasm32 as the guard.
+//! It contains ids, canonical JSON and the digests approvals are bound to, the execution state machine, grants,
+//! policy, audit records and how text is made visible to a person. It deliberately contains no tokio, files, network,
+//! clock or randomness; the build for wasm32 guards that.
 //!
 //! Read [`execution`] first: `apply` is the only way an execution changes, live, on recovery and in tests.
 

@@ -1,6 +1,6 @@
 //! How much of an execution is kept.
 //!
-//! A call that only read, and whose caller has its answer, can be repeated by anybody who needs the value. Its large values
+//! A call that only read, and whose caller has its answer, can be repeated when the value is needed. Its large values
 //! are recorded as their size and SHA-256, so that the record still proves what was read, and an agent that reads much does
 //! not fill the disk. Everything else is kept whole.
 
@@ -16,14 +16,14 @@ use crate::execution::Execution;
 /// The largest value of a call that only read which is kept whole, in bytes of JSON.
 pub const MAX_KEPT_READ_BYTES: usize = 64 * 1024;
 
-/// The name of the one field of a record that stands for a value.
+/// The name of the one field of a record that replaces a value.
 pub const NOT_KEPT: &str = "countersign/notKept";
 
-/// What a commit needs on disk besides its events: its row, its audit record and their indexes, about.
+/// The approximate size of a commit on disk without its events: its row, its audit record and their indexes.
 const BYTES_PER_COMMIT: usize = 512;
-/// What an event needs on disk besides its values, about.
+/// The approximate size of an event on disk without its values.
 const BYTES_PER_EVENT: usize = 256;
-/// What a question needs on disk besides its message, arguments and form, about.
+/// The approximate size of a question on disk without its message, arguments and form.
 const BYTES_PER_QUESTION: usize = 512;
 
 /// An event as it is recorded of an execution that only read. The digest of its call is then that of what is recorded.
@@ -74,13 +74,13 @@ pub fn stored_bytes(events: &[Event]) -> usize {
             ..,
             Event { body: EventBody::CallSettled { outcome, .. }, .. },
             Event { body: EventBody::Finished { outcome: same, .. }, .. },
-        ] if outcome == same => outcome_bytes(outcome),
+        ] if outcome == same => outcome.bytes(),
         _ => 0,
     };
     values - settled_at_the_end + BYTES_PER_COMMIT + events.len() * BYTES_PER_EVENT
 }
 
-/// About how many bytes a question stands for: what a requester's open questions are bounded by.
+/// The approximate size of a question: the bound on a requester's open questions counts it.
 #[must_use]
 pub fn question_bytes(asked: &Elicitation) -> usize {
     let form = match &asked.kind {
@@ -98,18 +98,11 @@ fn value_bytes(event: &Event) -> usize {
         EventBody::Asked(asked) if asked.origin == Origin::Gate => asked.message.len(),
         EventBody::Asked(asked) => asked.args.as_str().len() + asked.message.len(),
         EventBody::StepRecorded { value, .. } => value.as_str().len(),
-        EventBody::CallSettled { outcome, .. } => outcome_bytes(outcome),
+        EventBody::CallSettled { outcome, .. } => outcome.bytes(),
         EventBody::Finished { outcome, logs } => {
-            outcome_bytes(outcome) + logs.iter().map(|line| line.message.len()).sum::<usize>()
+            outcome.bytes() + logs.iter().map(|line| line.message.len()).sum::<usize>()
         }
         _ => 0,
-    }
-}
-
-fn outcome_bytes(outcome: &CallOutcome) -> usize {
-    match outcome {
-        CallOutcome::Succeeded(value) => value.as_str().len(),
-        CallOutcome::Failed(failure) => failure.message.len(),
     }
 }
 

@@ -1,4 +1,4 @@
-//! Points in time, as data. Nobody here reads a clock.
+//! Points in time, as data. This crate reads no clock.
 
 use std::fmt;
 use std::time::Duration;

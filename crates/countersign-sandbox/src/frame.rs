@@ -94,7 +94,7 @@ impl Decoder {
         &mut self.bytes[self.end..]
     }
 
-    /// So many bytes were read into [`Self::room`].
+    /// Records that `bytes` were read into [`Self::room`].
     pub(crate) fn filled(&mut self, bytes: usize) {
         self.end = self.end.saturating_add(bytes).min(self.bytes.len());
     }

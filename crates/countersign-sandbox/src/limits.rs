@@ -1,4 +1,4 @@
-//! What one script may use: memory, computing time, source, requests, values.
+//! The limits of one script: memory, computing time, source, requests, values.
 //!
 //! Promise: whatever a script does, it ends within these; the defaults are the documented ones.
 
@@ -8,7 +8,7 @@ use countersign_core::bounds;
 use countersign_kernel::ports::ScriptFault;
 use serde::{Deserialize, Serialize};
 
-/// What one script may use. The host passes it on to the process that runs the script.
+/// The limits of one script. The host passes them on to the process that runs the script.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Limits {
     /// The most memory of its VM, in bytes.

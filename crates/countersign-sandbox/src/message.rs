@@ -34,7 +34,7 @@ pub(crate) struct Version {
     pub(crate) protocol: u32,
 }
 
-/// What the host sends to the child.
+/// A message from the host to the child.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) enum Order {
@@ -43,14 +43,14 @@ pub(crate) enum Order {
     Deliver { completions: Vec<Completion> },
 }
 
-/// What an order leads to, unless its script is ended by force.
+/// The result of an order, unless its script is ended by force.
 #[derive(Debug)]
 pub(crate) enum Answer {
     Stripped(Stripped),
     Turn(Turn),
 }
 
-/// What the child answers to an order: one of these, or several parts of a turn.
+/// A message from the child in answer to an order: one of these, or several parts of a turn.
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) enum Reply {
@@ -70,7 +70,7 @@ pub(crate) struct Part {
     pub(crate) then: Then,
 }
 
-/// What follows a part.
+/// The continuation of a turn after a part.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) enum Then {

@@ -1,22 +1,19 @@
-//! `Approved<T>`: input that somebody with the authority to do so let through.
+//! `Approved<T>`: input that was approved by an authorised person, rule or grant.
 
 use std::ops::Deref;
 
-/// On whose authority a destructive call runs.
+/// The authority on which a destructive call runs.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the names say it")]
 pub enum Authority {
     /// A person decided this very call.
     Decision {
-        /// The elicitation that was answered.
         elicitation: String,
         /// The immutable id of the person.
         by: String,
     },
     /// A remembered approval covers it.
-    Grant {
-        /// The grant.
-        id: String,
-    },
+    Grant { id: String },
     /// The operator's policy allows it outright.
     Rule {
         /// The rule, as the policy names it.
@@ -48,7 +45,7 @@ impl<T> Approved<T> {
         self.input
     }
 
-    /// On whose authority the call runs.
+    /// The authority on which the call runs.
     pub fn authority(&self) -> &Authority {
         &self.authority
     }

@@ -14,10 +14,10 @@ use crate::{Ctx, FormSchema, Remember, ToolError, ToolErrorCode, ToolPath};
 
 /// Something a handler can ask a person.
 pub trait Question: Send {
-    /// What the handler gets back.
+    /// The type of the answer that the handler gets.
     type Answer;
 
-    /// The question as the gateway sees it, or `invalid_params` before anybody is asked.
+    /// The question as the gateway sees it, or `invalid_params` before a person is asked.
     fn request(&self) -> Result<AskRequest, ToolError>;
 
     /// The typed answer.
@@ -44,14 +44,14 @@ impl Approval {
         Self { message: message.into(), tool_path: None, args: None, remember: Remember::Call }
     }
 
-    /// The tool being approved; the running tool's own path where nothing is said.
+    /// The tool being approved; by default the running tool's own path.
     #[must_use]
     pub fn tool_path(mut self, path: impl Into<String>) -> Self {
         self.tool_path = Some(path.into());
         self
     }
 
-    /// The arguments shown beside the message; the call's own where nothing is said.
+    /// The arguments shown beside the message; by default the call's own.
     #[must_use]
     pub fn args(mut self, args: Value) -> Self {
         self.args = Some(args);
@@ -101,7 +101,7 @@ pub struct Form<T> {
 /// The answer to a form without a schema of its own: one text.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct FreeText {
-    /// What the person wrote.
+    /// The person's comment.
     pub response: String,
 }
 
@@ -179,11 +179,11 @@ impl Question for Confirm {
 /// A question on its way to the gateway.
 #[derive(Debug, Clone, PartialEq)]
 pub struct AskRequest {
-    /// What the person reads.
+    /// The text that the person reads.
     pub message: String,
     /// The tool being approved, where it is not the running one.
     pub tool_path: Option<ToolPath>,
-    /// What is shown beside the message, where it is not the call's own arguments.
+    /// The arguments shown beside the message, where they are not the call's own.
     pub args: Option<Value>,
     /// Yes or no, or fields.
     pub kind: AskKind,
@@ -191,7 +191,7 @@ pub struct AskRequest {
     pub remember: Remember,
 }
 
-/// What kind of answer is wanted.
+/// The kind of answer that is wanted.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "camelCase")]
 pub enum AskKind {
@@ -199,7 +199,7 @@ pub enum AskKind {
     Approval,
     /// Typed fields.
     Form {
-        /// What may be filled in.
+        /// The fields that may be filled in.
         schema: FormSchema,
     },
 }
@@ -214,16 +214,15 @@ pub enum Outcome {
     Denied,
     /// Closed without an answer.
     Cancelled,
-    /// Nobody answered in time.
+    /// No answer came in time.
     Expired,
 }
 
-/// What the gateway answers.
+/// The gateway's answer.
 #[derive(Debug, Clone, PartialEq)]
+#[expect(missing_docs, reason = "the names say it")]
 pub struct AskReply {
-    /// The execution that asked.
     pub execution_id: String,
-    /// How it ended.
     pub outcome: Outcome,
     /// The fields of a form.
     pub data: Option<Value>,
@@ -235,7 +234,7 @@ pub struct AskReply {
 pub struct ElicitationResponse {
     /// The execution that asked.
     pub execution_id: String,
-    /// True only where a person said yes; denied, cancelled and expired are all false.
+    /// True only where a person approved; denied, cancelled and expired are all false.
     pub approved: bool,
     /// Fields that came with the answer.
     #[serde(skip_serializing_if = "Option::is_none")]

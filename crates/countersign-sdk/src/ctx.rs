@@ -1,6 +1,6 @@
-//! What a handler can reach while it runs.
+//! The interface between a running handler and the gateway.
 //!
-//! [`Ctx`] is a cheap handle; behind it stands a [`CtxHost`], which the kernel implements. Nothing here performs an
+//! [`Ctx`] is a cheap handle to a [`CtxHost`], which the kernel implements. Nothing here performs an
 //! effect by itself.
 
 use std::sync::Arc;
@@ -23,12 +23,11 @@ pub struct Ctx {
 
 /// The fixed facts of one call.
 #[derive(Debug, Clone)]
+#[expect(missing_docs, reason = "the names say it")]
 pub struct CallFacts {
-    /// The tool being run.
     pub path: ToolPath,
     /// The execution the call belongs to, `exec_…`.
     pub execution_id: String,
-    /// Who called.
     pub principal: Principal,
     /// The conversation the call belongs to.
     pub session: SessionId,
@@ -36,7 +35,7 @@ pub struct CallFacts {
     pub idempotency_key: String,
 }
 
-/// The port behind [`Ctx`]: what whoever runs a handler must provide.
+/// The port behind [`Ctx`], implemented by the program that runs the handler.
 pub trait CtxHost: Send + Sync {
     /// Puts a question to a person and waits, for as long as it takes.
     fn ask(&self, request: AskRequest) -> BoxFuture<'_, Result<AskReply, ToolError>>;
@@ -48,7 +47,7 @@ pub trait CtxHost: Send + Sync {
     fn record_step<'a>(&'a self, name: &'a str, value: Value) -> BoxFuture<'a, Result<(), ToolError>>;
     /// Keeps a log line with the call.
     fn log(&self, level: LogLevel, message: &str, fields: Value);
-    /// Tells whoever follows the call how far it got. Nobody may be listening.
+    /// Reports progress to clients that follow the call, if there are any.
     fn progress(&self, progress: Progress) {
         let _ = progress;
     }
@@ -56,14 +55,14 @@ pub trait CtxHost: Send + Sync {
     fn cancelled(&self) -> BoxFuture<'_, ()>;
 }
 
-/// How far a call got, for whoever waits for it. It is told, not recorded.
+/// The progress of a call, for clients that wait for it. It is sent, not recorded.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Progress {
     /// How much is done, in the tool's own measure.
     pub done: f64,
     /// How much there is, where that is known.
     pub total: Option<f64>,
-    /// What is being done.
+    /// The current step.
     pub message: Option<String>,
 }
 
@@ -71,24 +70,24 @@ pub struct Progress {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum LogLevel {
-    /// For whoever debugs the tool.
+    /// Details for debugging the tool.
     Debug,
     /// Normal progress.
     Info,
-    /// Something odd that did not stop the tool.
+    /// A problem that did not stop the tool.
     Warn,
-    /// Something that did.
+    /// An event that did harm.
     Error,
 }
 
 impl Ctx {
-    /// Made by whoever runs the handler.
+    /// Made by the program that runs the handler.
     pub fn new(facts: CallFacts, host: Arc<dyn CtxHost>) -> Self {
         Self { facts: Arc::new(facts), host }
     }
 
     /// Asks a person; see [`Approval`](crate::Approval) and [`Form`](crate::Form). Ask before you change anything: after
-    /// a crash the handler starts anew and its recorded answers are given at once.
+    /// a crash the handler starts again and its recorded answers are given at once.
     pub async fn elicit<Q: Question>(&self, question: Q) -> Result<Q::Answer, ToolError> {
         let reply = self.host.ask(question.request()?).await?;
         question.answer(reply)
@@ -180,7 +179,7 @@ impl Auth<'_> {
 pub struct Logger<'a>(&'a dyn CtxHost);
 
 impl Logger<'_> {
-    /// For whoever debugs the tool.
+    /// Details for debugging the tool.
     pub fn debug(&self, message: &str, fields: Value) {
         self.0.log(LogLevel::Debug, message, fields);
     }
@@ -188,11 +187,11 @@ impl Logger<'_> {
     pub fn info(&self, message: &str, fields: Value) {
         self.0.log(LogLevel::Info, message, fields);
     }
-    /// Something odd.
+    /// An unexpected event that did no harm.
     pub fn warn(&self, message: &str, fields: Value) {
         self.0.log(LogLevel::Warn, message, fields);
     }
-    /// Something that failed.
+    /// A failure.
     pub fn error(&self, message: &str, fields: Value) {
         self.0.log(LogLevel::Error, message, fields);
     }

@@ -1,4 +1,4 @@
-//! What a tool does to the world, as its author declares it.
+//! The effects of a tool on the world, as its author declares them.
 
 use std::fmt;
 

@@ -1,7 +1,7 @@
 //! Errors a tool reports: a message for the caller and, apart from it, a cause for the log.
 //!
 //! [`ToolError`] does not implement `std::error::Error`, so that `?` in a handler can take any error: the foreign text
-//! becomes the internal cause, never the public message, because nobody knows what secrets it quotes.
+//! becomes the internal cause, never the public message, because it may quote secrets.
 
 use std::borrow::Cow;
 use std::error::Error;
@@ -14,7 +14,7 @@ use serde_json::Value;
 pub enum ToolErrorCode {
     /// The handler failed.
     HandlerError,
-    /// A person, a rule or a hook said no.
+    /// A person, a rule or a hook denied the call.
     Denied,
     /// The arguments of a call from inside a handler do not fit.
     InvalidParams,
@@ -28,7 +28,7 @@ pub enum ToolErrorCode {
     Cancelled,
     /// The gateway could not record what the handler asked for.
     Unavailable,
-    /// The request was sent and no answer came: nobody knows whether it took effect.
+    /// The request was sent and no answer came: it is unknown whether it took effect.
     OutcomeUnknown,
     /// The tool's own code.
     Other(Cow<'static, str>),
@@ -76,7 +76,7 @@ impl ToolError {
         Self { code: ToolErrorCode::HandlerError, message: message.into(), details: None, cause: None }
     }
 
-    /// The refusal a handler reports after a person said no.
+    /// The failure that a handler reports after a person denied its question.
     pub fn denied(message: impl Into<String>) -> Self {
         Self::coded(ToolErrorCode::Denied, message)
     }
@@ -101,7 +101,7 @@ impl ToolError {
         Self { code, message: message.into(), details: None, cause: None }
     }
 
-    /// What the caller may read beside the message. It is recorded with the failure; more than 64 KiB of it is left out.
+    /// Details for the caller beside the message. They are recorded with the failure; more than 64 KiB are left out.
     #[must_use]
     pub fn with_details(mut self, details: Value) -> Self {
         self.details = Some(details);
@@ -125,7 +125,7 @@ impl ToolError {
         &self.message
     }
 
-    /// What the caller may read beside the message.
+    /// Details for the caller beside the message.
     pub fn details(&self) -> Option<&Value> {
         self.details.as_ref()
     }

@@ -45,7 +45,7 @@ impl ForeignInput {
         self.arguments
     }
 
-    /// On whose authority the call runs. Always there for a destructive tool.
+    /// The authority on which the call runs. Always present for a destructive tool.
     pub fn authority(&self) -> Option<&Authority> {
         self.authority.as_ref()
     }
@@ -72,7 +72,7 @@ pub enum ForeignToolError {
         /// What is wrong with it.
         problem: String,
     },
-    /// It says that it only reads and that it destroys.
+    /// It declares both `read_only` and `destructive`.
     #[error("the tool is declared both read-only and destructive")]
     Contradiction,
 }
@@ -125,7 +125,7 @@ impl ForeignToolBuilder {
         self
     }
 
-    /// What the source says of it.
+    /// The source's own description.
     pub fn describe(mut self, description: impl Into<String>) -> Self {
         self.tool.description = description.into();
         self
@@ -156,7 +156,7 @@ impl ForeignToolBuilder {
         self
     }
 
-    /// What MCP clients call it, instead of its path with dots as `__`.
+    /// Its name for MCP clients, instead of its path with dots as `__`.
     pub fn mcp_name(mut self, name: impl Into<String>) -> Self {
         self.tool.mcp_name = Some(name.into());
         self

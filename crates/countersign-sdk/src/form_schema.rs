@@ -72,12 +72,12 @@ impl FormSchema {
         Ok(Self(form))
     }
 
-    /// What `confirm` sends: nothing to fill in, only accept or decline.
+    /// The schema of `confirm`: no fields, only accept or decline.
     pub fn confirm() -> Self {
         Self(json!({ "type": "object", "properties": {}, "required": [] }))
     }
 
-    /// What is sent where the handler gave no schema: one line of text.
+    /// The schema where the handler gave none: one line of text.
     pub fn free_text() -> Self {
         Self(
             json!({ "type": "object", "properties": { "response": { "type": "string" } }, "required": ["response"] }),
@@ -89,7 +89,7 @@ impl FormSchema {
         &self.0
     }
 
-    /// Checks an answer; every violation at once. Fields that nobody asked for are violations too.
+    /// Checks an answer; every violation at once. Unknown fields are violations too.
     pub fn check(&self, answer: &Value) -> Result<(), Vec<Violation>> {
         let mut closed = self.0.clone();
         closed["additionalProperties"] = json!(false);

@@ -1,4 +1,4 @@
-//! Who acts: principals, their roles, and the session they act in.
+//! Principals, their roles, and the session they act in.
 
 use std::fmt;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ pub struct SessionId(Arc<str>);
 #[error("{0:?} is no id: use 1 to 200 visible ASCII characters")]
 pub struct IdError(String);
 
-/// What kind of actor a principal is.
+/// The kind of a principal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum PrincipalKind {
@@ -37,7 +37,7 @@ pub enum PrincipalKind {
     Worker,
 }
 
-/// What a principal may do.
+/// A right of a principal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Role {
@@ -53,14 +53,14 @@ pub enum Role {
     Worker,
 }
 
-/// Who acts. Roles are facts of the moment; the id is what records keep.
+/// The acting party. Its roles may change at any time; records keep its id.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Principal {
     /// The immutable id.
     pub id: PrincipalId,
     /// Person, agent, service or worker.
     pub kind: PrincipalKind,
-    /// What it may do. Empty means nothing.
+    /// The rights it has; none if empty.
     pub roles: Vec<Role>,
     /// The user for whom an agent, service or worker acts. A user has none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -88,7 +88,7 @@ impl Principal {
         Self::with(id, PrincipalKind::Service, Role::Service)
     }
 
-    /// Whether it may decide elicitations. Only people: an agent or a service never does, whatever its roles say.
+    /// Whether it may decide elicitations. Only people may: an agent or a service never does, whatever its roles are.
     pub fn may_decide(&self) -> bool {
         self.kind == PrincipalKind::User
             && self.roles.iter().any(|r| matches!(r, Role::Approver | Role::Admin))

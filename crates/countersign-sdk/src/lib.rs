@@ -3,9 +3,9 @@
 //! Depend on this crate, and on nothing else of Countersign, to write tools. A tool is a path, a description, typed
 //! input and output, and an async handler; a [`Plugin`] groups tools with the auth providers they need.
 //!
-//! What this crate promises: a tool declared destructive gets its input as [`Approved<T>`], a value that exists only
+//! Promise: a tool declared destructive gets its input as [`Approved<T>`], a value that exists only
 //! where an approval was recorded, so that forgetting to ask is a compile error. What is deliberately absent: any
-//! runtime, storage, clock or network. `Ctx` is a handle to whoever runs the tool.
+//! runtime, storage, clock or network. `Ctx` is a handle to the program that runs the tool.
 //!
 //! ```
 //! use countersign_sdk::{Approved, Ctx, Plugin, Tool, ToolError};

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-/// The longest path accepted, in bytes. Paths appear in prompts, rows and logs; nobody needs a longer one.
+/// The longest path accepted, in bytes. Paths appear in prompts, rows and logs, which stay readable with short ones.
 pub const MAX_PATH_BYTES: usize = 200;
 
 /// The name of a tool, such as `github.issues.create`. Cheap to clone.

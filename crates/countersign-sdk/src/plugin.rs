@@ -31,10 +31,10 @@ pub struct AuthProvider {
 pub enum AuthKind {
     /// An OAuth 2 access token.
     OAuth2 {
-        /// What the token must be good for.
+        /// The scopes that the token must have.
         scopes: Vec<String>,
     },
-    /// A key that somebody pasted in.
+    /// A key that a user pasted in.
     ApiKey,
 }
 
@@ -49,7 +49,7 @@ impl AuthProvider {
         Self { id: id.into(), kind: AuthKind::ApiKey }
     }
 
-    /// What the token must be good for. Means nothing for an API key.
+    /// The scopes that the token must have. They have no meaning for an API key.
     #[must_use]
     pub fn scopes<S: Into<String>>(mut self, wanted: impl IntoIterator<Item = S>) -> Self {
         if let AuthKind::OAuth2 { scopes } = &mut self.kind {
@@ -59,8 +59,9 @@ impl AuthProvider {
     }
 }
 
-/// What is wrong with a plugin. All of it is reported at once.
+/// A problem of a plugin. All problems are reported at once.
 #[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "the names say it")]
 pub enum PluginError {
     /// The plugin's id is no id.
     #[error("the plugin's id is unusable: {0}")]
@@ -73,23 +74,13 @@ pub enum PluginError {
     DuplicatePath(String),
     /// A tool without a name or description.
     #[error("tool \"{path}\" has no {missing}; people decide by it, so say something")]
-    Missing {
-        /// The tool.
-        path: String,
-        /// Which field.
-        missing: &'static str,
-    },
+    Missing { path: String, missing: &'static str },
     /// A tool that names a provider the plugin does not declare.
     #[error(
         "tool \"{path}\" uses the auth provider \"{provider}\", which the plugin does not declare; add .auth(AuthProvider::…(\"{provider}\"))"
     )]
-    UndeclaredProvider {
-        /// The tool.
-        path: String,
-        /// The provider it names.
-        provider: String,
-    },
-    /// A tool that says it only reads and that it destroys.
+    UndeclaredProvider { path: String, provider: String },
+    /// A tool that declares both `read_only` and `destructive`.
     #[error(
         "tool \"{0}\" is declared both read-only and destructive; remove one of .read_only() and .destructive(…)"
     )]
@@ -98,22 +89,13 @@ pub enum PluginError {
     #[error(
         "tool \"{path}\" cannot be called \"{name}\" over MCP; use 1 to {MAX_MCP_NAME_BYTES} letters, digits, _ or -"
     )]
-    McpName {
-        /// The tool.
-        path: String,
-        /// The name.
-        name: String,
-    },
+    McpName { path: String, name: String },
     /// A type that makes no usable schema.
     #[error("tool \"{path}\": {problem}")]
-    Schema {
-        /// The tool.
-        path: String,
-        /// What is wrong.
-        problem: String,
-    },
+    Schema { path: String, problem: String },
 }
 
+#[expect(missing_docs, reason = "the names say it")]
 impl Plugin {
     /// Starts a plugin: a stable id, a name and what it provides.
     pub fn new(id: impl Into<String>, name: impl Into<String>, description: impl Into<String>) -> Self {
@@ -141,14 +123,12 @@ impl Plugin {
         self
     }
 
-    /// Adds a tool.
     #[must_use]
     pub fn tool(mut self, tool: Tool) -> Self {
         self.tools.push(tool);
         self
     }
 
-    /// The stable id.
     pub fn id(&self) -> &str {
         &self.id
     }
@@ -168,12 +148,10 @@ impl Plugin {
         &self.version
     }
 
-    /// The declared providers.
     pub fn providers(&self) -> &[AuthProvider] {
         &self.providers
     }
 
-    /// The tools.
     pub fn tools(&self) -> &[Tool] {
         &self.tools
     }

@@ -13,13 +13,13 @@ use serde_json::{Value, json};
 /// How many violations are reported; a hostile input can have a million.
 const MAX_VIOLATIONS: usize = 50;
 
-/// What becomes of properties that the input type does not know.
+/// The treatment of properties that the input type does not know.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum UnknownProperties {
     /// They are a violation: a person must not be shown what the tool will ignore.
     #[default]
     Refuse,
-    /// They are dropped before anybody sees the call, as the seed's Zod objects do.
+    /// They are dropped before a person sees the call, as the seed's Zod objects do.
     Strip,
 }
 
@@ -58,7 +58,7 @@ pub struct SchemaError {
 }
 
 impl SchemaError {
-    /// What is wrong, without naming the type.
+    /// The problem, without the type's name.
     pub fn problem(&self) -> &str {
         &self.problem
     }
@@ -156,7 +156,7 @@ fn generate<T: JsonSchema>(settings: SchemaSettings) -> Value {
     json
 }
 
-/// The text of a violation quotes the instance; a megabyte of it helps nobody.
+/// The text of a violation quotes the instance, so it is cut to a readable length.
 fn shortened(text: &str) -> String {
     const MOST: usize = 300;
     if text.chars().count() <= MOST {

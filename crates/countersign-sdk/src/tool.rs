@@ -34,31 +34,30 @@ pub struct Tool {
     written_by: WrittenBy,
 }
 
-/// Whose words the name and description of a tool are.
+/// The author of a tool's name and description.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum WrittenBy {
     Author,
     Source,
 }
 
-/// What can be known of a tool without running it.
+/// The facts about a tool that are known without running it.
 #[derive(Debug, Clone)]
+#[expect(missing_docs, reason = "the names say it")]
 pub struct Definition {
     /// The path as the author wrote it.
     pub path: String,
-    /// Human-readable name.
     pub name: String,
-    /// What it does, when to use it, what it returns.
+    /// The tool's purpose, when to use it, and its result.
     pub description: String,
-    /// What it does to the world.
+    /// Its effects on the world.
     pub effects: Effects,
-    /// The auth provider it uses.
     pub auth_provider: Option<String>,
     /// Whether a service account may call it.
     pub service_account_allowed: bool,
     /// How long an approval counts, where the author says so.
     pub remember: Option<Remember>,
-    /// What MCP clients call it, where the author says so; otherwise its path with dots as `__`. It is no part of the
+    /// Its name for MCP clients, where the author gives one; otherwise its path with dots as `__`. It is no part of the
     /// fingerprint: people decide about the path, and what runs is the same under any name.
     pub mcp_name: Option<String>,
     /// Which request of an upstream MCP server it sends, for a foreign tool of such a server. It is no part of the fingerprint:
@@ -120,7 +119,7 @@ impl Tool {
         self.written_by == WrittenBy::Source
     }
 
-    /// What can be known of it without running it.
+    /// The facts that are known without running it.
     pub fn definition(&self) -> &Definition {
         &self.definition
     }
@@ -198,7 +197,7 @@ impl<Class> ToolBuilder<Class> {
         self
     }
 
-    /// What it does, when to use it, what it returns.
+    /// The tool's purpose, when to use it, and its result.
     pub fn describe(mut self, description: impl Into<String>) -> Self {
         self.definition.description = description.into();
         self
@@ -249,14 +248,14 @@ impl<Class> ToolBuilder<Class> {
         self
     }
 
-    /// What MCP clients call it, instead of its path with dots as `__`: 1 to 64 letters, digits, `_` or `-`, unlike any
+    /// Its name for MCP clients, instead of its path with dots as `__`: 1 to 64 letters, digits, `_` or `-`, unlike any
     /// other tool's.
     pub fn mcp_name(mut self, name: impl Into<String>) -> Self {
         self.definition.mcp_name = Some(name.into());
         self
     }
 
-    /// What becomes of input properties that the type does not know; refused where nothing is said.
+    /// Sets the treatment of input properties that the type does not know; the default is to refuse them.
     pub fn unknown_properties(mut self, unknown: UnknownProperties) -> Self {
         self.unknown = unknown;
         self

@@ -1,6 +1,6 @@
 //! One change, onto an open transaction.
 //!
-//! Two steps: [`Statements::check`] only reads and finds whatever refuses the change; [`Statements::write`] then writes.
+//! Two steps: [`Statements::check`] only reads and finds the reasons to refuse the change; [`Statements::write`] then writes.
 //! So a change that is refused has written nothing, and its neighbours in the transaction need no savepoints. Where
 //! writing itself refuses (an id that exists already, a grant used up by the same change), the writer starts the
 //! transaction again, with savepoints.
@@ -22,14 +22,13 @@ use crate::names::Names;
 use crate::rows::{self, Stored as _, millis, session_sum};
 use crate::staged::{Staged, StagedGrant};
 
-pub(crate) use journal::Place;
+pub(crate) use journal::ExistingExecution;
 
 /// The last audit record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Head {
     /// Its number; 0 where there is none.
     pub(crate) seq: u64,
-    /// Its hash.
     pub(crate) hash: Digest,
 }
 
@@ -49,7 +48,7 @@ impl Head {
     }
 }
 
-/// When a token `t` is good at a moment: neither revoked nor expired, and its user is not disabled.
+/// The condition for a token `t` to be valid at a time: neither revoked nor expired, and its user is not disabled.
 macro_rules! live_token {
     ($now:literal) => {
         concat!(
@@ -60,7 +59,7 @@ macro_rules! live_token {
     };
 }
 
-/// When a grant `g` may be used at a moment: it has uses and time left, and whoever gave it may still decide.
+/// The condition for a grant `g` to be usable at a time: it has uses and time left, and its giver may still decide.
 macro_rules! usable_grant {
     ($now:literal) => {
         concat!(
@@ -84,9 +83,8 @@ macro_rules! statements {
         }
 
         impl<'c> Statements<'c> {
-            /// Prepares them.
             pub(crate) fn prepare(connection: &'c Connection) -> rusqlite::Result<Self> {
-                Ok(Self { names: Names::prepare(connection)?, $($name: lasting(connection, $sql)?,)* })
+                Ok(Self { names: Names::prepare(connection)?, $($name: prepare_persistent(connection, $sql)?,)* })
             }
         }
     };
@@ -153,17 +151,18 @@ statements! {
 
 impl Statements<'_> {
     /// Whether the change may happen, and where its execution is, if it exists already. Writes nothing.
-    pub(crate) fn check(&mut self, staged: &Staged) -> Result<Option<Place>, Fault> {
+    pub(crate) fn check(&mut self, staged: &Staged) -> Result<Option<ExistingExecution>, Fault> {
         self.check_authority(staged)?;
-        let place = staged.journal.as_ref().map(|journal| self.check_journal(journal)).transpose()?.flatten();
+        let existing =
+            staged.journal.as_ref().map(|journal| self.check_journal(journal)).transpose()?.flatten();
         self.check_room(staged)?;
         for grant in &staged.grants {
-            // What an earlier part of the same change does to the grant is seen when it is written.
+            // The effect of an earlier part of the same change on the grant shows when it is written.
             if let (StagedGrant::Use { .. }, 1) = (grant, staged.grants.len()) {
                 self.check_grant(grant)?;
             }
         }
-        Ok(place)
+        Ok(existing)
     }
 
     /// Whether every bound that the change names still has room.
@@ -193,11 +192,11 @@ impl Statements<'_> {
     pub(crate) fn write(
         &mut self,
         staged: &Staged,
-        place: Option<&Place>,
+        existing: Option<&ExistingExecution>,
         head: &mut Head,
     ) -> Result<(), Fault> {
         if let Some(journal) = &staged.journal {
-            self.write_journal(journal, place)?;
+            self.write_journal(journal, existing)?;
         }
         for grant in &staged.grants {
             self.write_grant(grant)?;
@@ -265,9 +264,12 @@ impl Statements<'_> {
     }
 }
 
-/// A statement for the life of the connection. SQLite is told so, else it spends the memory it keeps ready for running
+/// Prepares a statement for the life of the connection. SQLite is told so, else it spends the memory it keeps ready for running
 /// statements on keeping this one.
-pub(crate) fn lasting<'c>(connection: &'c Connection, sql: &str) -> rusqlite::Result<Statement<'c>> {
+pub(crate) fn prepare_persistent<'c>(
+    connection: &'c Connection,
+    sql: &str,
+) -> rusqlite::Result<Statement<'c>> {
     connection.prepare_with_flags(sql, PrepFlags::SQLITE_PREPARE_PERSISTENT)
 }
 

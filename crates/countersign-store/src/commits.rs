@@ -10,9 +10,9 @@ use rusqlite::{Connection, Row, params};
 
 use crate::fault::Fault;
 use crate::read::{count, one};
-use crate::rows::{self, Blob, Stored as _, holds, place};
+use crate::rows::{self, Blob, Stored as _, check_unchanged, checksum_seed};
 
-const WHAT: &str = "a journal's commit";
+const COMMIT: &str = "a journal's commit";
 
 /// A whole journal; nothing where it is longer than `most`.
 pub(crate) fn journal(db: &Connection, id: ExecutionId, most: u64) -> Result<Option<Vec<Event>>, Fault> {
@@ -108,8 +108,8 @@ fn events_from(
 
 /// The commit from `first, body, sum`, beginning with a column.
 fn commit<'r>(row: &'r Row<'_>, column: usize, execution: Blob) -> Result<Commit<'r>, Fault> {
-    let place = place(execution, row.get(column)?);
-    Commit::parse(rows::body_text(row, column + 1, place, WHAT)?).map_err(|error| unreadable(&error))
+    let seed = checksum_seed(execution, row.get(column)?);
+    Commit::parse(rows::body_text(row, column + 1, seed, COMMIT)?).map_err(|error| unreadable(&error))
 }
 
 /// Whether a row begins with this event.
@@ -126,7 +126,7 @@ fn dangling(id: ExecutionId) -> Fault {
 }
 
 fn unreadable(error: &CommitError) -> Fault {
-    Fault::unreadable(format!("{WHAT}: {error}"))
+    Fault::unreadable(format!("{COMMIT}: {error}"))
 }
 
 /// The commits that rows of another table refer to. Neighbours often refer to the same one, so the last one is kept.
@@ -182,7 +182,7 @@ impl<'c> Commits<'c> {
         let mut found = select.query([no])?;
         let row =
             found.next()?.ok_or_else(|| Fault::unreadable(format!("the journal of {id} lacks a commit")))?;
-        holds(row.get::<_, i64>(3)? == execution, WHAT)?;
+        check_unchanged(row.get::<_, i64>(3)? == execution, COMMIT)?;
         let (commit, mut events) = (commit(row, 0, id.blob())?, Vec::new());
         match commit.append_to(&mut events) {
             Ok(()) => Ok(events),

@@ -5,8 +5,8 @@
 
 use countersign_kernel::ports::{Listing, Page, StoreError};
 
-/// The most one page holds.
-const MOST: usize = 1_000;
+/// The most rows of one page.
+const MAX_PAGE_ROWS: usize = 1_000;
 const DIGITS: usize = 16;
 
 /// Which list a cursor belongs to; it is foreign to the others.
@@ -35,12 +35,12 @@ impl Window {
     pub(crate) fn of(list: List, page: &Page) -> Result<Self, StoreError> {
         let start = match &page.cursor {
             Some(text) => parse(list, text).ok_or(StoreError::BadCursor)?,
-            None => list.edge(),
+            None => list.before_first(),
         };
-        Ok(Self { start, limit: page.limit.min(MOST), list })
+        Ok(Self { start, limit: page.limit.min(MAX_PAGE_ROWS), list })
     }
 
-    /// How many rows to query: one more than fit says whether there is a next page.
+    /// The number of rows to query: one more than fits shows whether there is a next page.
     pub(crate) fn rows(&self) -> i64 {
         i64::try_from(self.limit + 1).unwrap_or(i64::MAX)
     }
@@ -71,7 +71,7 @@ impl List {
     }
 
     /// Before the first row.
-    fn edge(self) -> i64 {
+    fn before_first(self) -> i64 {
         match self {
             Self::Executions | Self::Sessions => i64::MAX,
             Self::Elicitations => 0,

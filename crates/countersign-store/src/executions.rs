@@ -17,8 +17,8 @@ use crate::cursor::Window;
 use crate::fault::Fault;
 use crate::read::{all, most, one};
 use crate::rows::{
-    self, ELICITATION_FACTS, EXECUTION_COLUMNS, EXECUTION_TABLES, ElicitationFacts, Stored, holds, millis,
-    short_digest,
+    self, ELICITATION_FACTS, EXECUTION_COLUMNS, EXECUTION_TABLES, ElicitationFacts, Stored, check_unchanged,
+    millis, short_digest,
 };
 
 /// One execution.
@@ -51,11 +51,11 @@ pub(crate) fn executions(
         let params = params![window.start, window.rows(), requester, session];
         items.extend(all(db, &executions_sql(&condition), params, |row| {
             let id: ExecutionId = rows::id(row, 0)?;
-            Found::of(rows::execution_row(row), row.get(11)?, id, id, rows::moment(row, 5)?)
+            Found::of(rows::execution_row(row), row.get(11)?, id, id, rows::row_time(row, 5)?)
         })?);
     }
     items.sort_by_key(|found| std::cmp::Reverse(found.no));
-    Ok(told_apart(window.listing(items, |found| found.no)))
+    Ok(split_damaged(window.listing(items, |found| found.no)))
 }
 
 fn executions_sql(condition: &str) -> String {
@@ -127,7 +127,7 @@ pub(crate) fn elicitations(
     let (mut budget, mut items) = (ByteBudget::of_a_part(), Vec::new());
     while let Some(row) = found.next()? {
         let (id, execution): (ElicitationId, ExecutionId) = (rows::id(row, 0)?, rows::id(row, FACTS)?);
-        let (no, at) = (row.get(NUMBER)?, rows::moment(row, FACTS + 5)?);
+        let (no, at) = (row.get(NUMBER)?, rows::row_time(row, FACTS + 5)?);
         let found = Found::of(reader.row(row), no, id, execution, at)?;
         if let Ok(row) = &found.row
             && !fits(filter, row)
@@ -136,11 +136,11 @@ pub(crate) fn elicitations(
         }
         let question_bytes = usize::try_from(row.get::<_, i64>(7)?).unwrap_or(0);
         if !budget.takes(question_bytes + found.row.as_ref().map_or(0, decision_bytes)) {
-            return Ok(told_apart(window.cut_short(items, |found: &Found<_>| found.no)));
+            return Ok(split_damaged(window.cut_short(items, |found: &Found<_>| found.no)));
         }
         items.push(found);
     }
-    Ok(told_apart(window.listing(items, |found| found.no)))
+    Ok(split_damaged(window.listing(items, |found| found.no)))
 }
 
 /// Whether the whole digests are those that are looked for: only a part of them is indexed.
@@ -212,11 +212,11 @@ impl<'c> ElicitationReader<'c> {
         let facts = ElicitationFacts::read(row, 0)?;
         let ExecutionRow { id: execution, session, requester, owner, .. } =
             rows::execution_facts(row, FACTS)?;
-        let (id, place) = (ElicitationId::of_blob(facts.id), (facts.execution, execution));
-        let (elicitation, asked_at) = self.questions.asked(facts.asked, place, id)?;
-        holds(facts.expires_at == millis(elicitation.expires_at), "an elicitation")?;
+        let (id, owner_execution) = (ElicitationId::of_blob(facts.id), (facts.execution, execution));
+        let (elicitation, asked_at) = self.questions.asked(facts.asked, owner_execution, id)?;
+        check_unchanged(facts.expires_at == millis(elicitation.expires_at), "an elicitation")?;
         let decision =
-            facts.decided.map(|decided| self.decisions.decision(decided, place, id)).transpose()?;
+            facts.decided.map(|decided| self.decisions.decision(decided, owner_execution, id)).transpose()?;
         Ok(ElicitationRow { elicitation, execution, session, requester, owner, asked_at, decision })
     }
 }
@@ -248,7 +248,7 @@ impl<T> Found<T> {
 }
 
 /// The whole rows of a part, and the damaged ones beside them.
-fn told_apart<T>(part: Listing<Found<T>>) -> Listing<T> {
+fn split_damaged<T>(part: Listing<Found<T>>) -> Listing<T> {
     let Listing { items, next, .. } = part;
     let mut whole = Listing { items: Vec::with_capacity(items.len()), next, damaged: Vec::new() };
     for found in items {

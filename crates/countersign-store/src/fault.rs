@@ -1,6 +1,6 @@
-//! What can go wrong below the port, sorted by who is to hear of it.
+//! Errors below the port: some concern one change, others its whole transaction.
 //!
-//! Promise: a refusal concerns one change and says that nothing is wrong with the medium; everything else fails whoever
+//! Promise: a refusal concerns one change and the medium is fine; every other error fails all changes that
 //! shared the transaction.
 
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use std::sync::Arc;
 use countersign_kernel::ports::StoreError;
 use rusqlite::ErrorCode;
 
-/// Why something did not happen.
+/// The reason for a failed change or query.
 #[derive(Debug)]
 pub(crate) enum Fault {
     /// This one change or query cannot be: a requirement does not hold, or a row is not what this build wrote.
@@ -17,7 +17,7 @@ pub(crate) enum Fault {
     Medium(rusqlite::Error),
 }
 
-/// What failed a whole transaction, shared by everybody who was in it.
+/// The error that failed a whole transaction, shared by all of its changes.
 #[derive(Debug, Clone, thiserror::Error)]
 #[error("the transaction failed and was rolled back")]
 pub(crate) struct TransactionFailed(#[source] pub(crate) Arc<rusqlite::Error>);
@@ -67,7 +67,7 @@ pub(crate) fn is_damage(error: &rusqlite::Error) -> bool {
     matches!(error.sqlite_error_code(), Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase))
 }
 
-/// What a person is told of a damaged file.
+/// The message about a damaged file.
 pub(crate) fn damage(error: &rusqlite::Error) -> String {
     format!(
         "the database is damaged ({error}); stop countersign, copy the data folder, then restore a backup or rescue \

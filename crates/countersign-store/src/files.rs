@@ -5,7 +5,7 @@
 //! until the process ends and takes the only copy with it. Putting the files back does not help a process that saw them
 //! gone, because another one may have had the folder in between; it has to be started again.
 //!
-//! What remains is the moment between the last look and the answer: a file that is removed just then is noticed by the next
+//! A gap remains between the last check and the answer: the removal of a file in that moment is noticed by the next
 //! change or read.
 
 use std::fs::{self, File, Metadata};
@@ -37,7 +37,7 @@ struct Watched {
     identity: Identity,
 }
 
-/// What stays the same for as long as a file is the same file.
+/// The device and inode of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Identity(u64, u64);
 
@@ -69,7 +69,7 @@ impl Files {
 
 impl Watched {
     fn is_there(&self) -> bool {
-        // A look that fails for another reason than absence says nothing of the file.
+        // Another error than absence does not mean that the file is gone.
         match fs::metadata(&self.path) {
             Ok(facts) => identity(&facts) == self.identity,
             Err(error) => !matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory),

@@ -3,7 +3,7 @@
 //! A transaction costs one wait for the medium whether it carries one change or many, so the writer waits a moment for more. It
 //! sleeps meanwhile: a change wakes it only where it makes the group due, or due earlier.
 //!
-//! Promise: a group closes at the latest [`WAIT_AWAITED`] after the first change in it that somebody waits for, whatever arrives.
+//! Promise: a group closes at the latest [`WAIT_AWAITED`] after its first awaited change, whatever arrives.
 
 use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -16,16 +16,16 @@ pub(crate) const MOST: usize = 512;
 /// The longest that an awaited change waits for others. It waits only where at least [`SHARED`] were answered together the last
 /// time: they come again together.
 const WAIT_AWAITED: Duration = Duration::from_millis(1);
-/// From here on a transaction was a shared one.
+/// The number of awaited changes that makes a transaction a shared one.
 const SHARED: usize = 4;
-/// The longest that changes which nobody waits for are kept back. A reader does not wait for this.
+/// The longest that unawaited changes are kept back. A reader does not wait for this.
 pub(crate) const WAIT_UNAWAITED: Duration = Duration::from_millis(20);
-/// So many changes that nobody waits for are written at once: an awaited change that comes meanwhile waits for them.
+/// The number of unawaited changes that are written at once: an awaited change that comes meanwhile waits for them.
 pub(crate) const UNAWAITED: usize = 64;
 
 /// A change in the queue.
 pub(crate) trait Change {
-    /// Whether somebody waits until it is on the medium.
+    /// Whether a caller waits until it is on the medium.
     fn is_awaited(&self) -> bool;
 }
 

@@ -4,7 +4,7 @@
 //! was never answered with success; a change happens whole or not at all; a folder has one owner at a time; a damaged
 //! file is reported and left as it is.
 //!
-//! One thread owns the only connection that writes. Whatever waits is committed together, so that many callers share
+//! One thread owns the only connection that writes. It commits all waiting changes together, so that many callers share
 //! one `fsync`. Reads use connections of their own and never wait for the writer.
 
 mod apply;
@@ -17,7 +17,6 @@ mod group;
 mod names;
 mod open;
 mod read;
-mod read_lists;
 mod rows;
 mod schema;
 mod staged;

@@ -7,11 +7,11 @@ use std::collections::HashMap;
 
 use rusqlite::{Connection, OptionalExtension as _, Statement, params};
 
-use crate::apply::lasting;
+use crate::apply::prepare_persistent;
 use crate::fault::Fault;
 
 /// Beyond this many names all are forgotten, and looked up again.
-const KEPT: usize = 10_000;
+const MAX_CACHED_NAMES: usize = 10_000;
 
 /// How many elicitations are open under a name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -44,13 +44,13 @@ impl<'c> Names<'c> {
             numbers: HashMap::new(),
             counted: HashMap::new(),
             changed: Vec::new(),
-            find: lasting(connection, "SELECT no FROM names WHERE name = ?1")?,
-            insert: lasting(connection, "INSERT INTO names (name) VALUES (?1)")?,
-            find_open: lasting(
+            find: prepare_persistent(connection, "SELECT no FROM names WHERE name = ?1")?,
+            insert: prepare_persistent(connection, "INSERT INTO names (name) VALUES (?1)")?,
+            find_open: prepare_persistent(
                 connection,
                 "SELECT open_in_session, open_of_requester, bytes_of_requester FROM names WHERE no = ?1",
             )?,
-            set_open: lasting(
+            set_open: prepare_persistent(
                 connection,
                 "UPDATE names SET open_in_session = ?2, open_of_requester = ?3, bytes_of_requester = ?4 WHERE no = ?1",
             )?,
@@ -79,7 +79,7 @@ impl<'c> Names<'c> {
         Ok(no)
     }
 
-    /// What is open under a name.
+    /// The counts of open elicitations under a name.
     pub(crate) fn open(&mut self, name: &str) -> Result<Open, Fault> {
         match self.find(name)? {
             Some(no) => Ok(self.counted(no)?.open),
@@ -105,7 +105,7 @@ impl<'c> Names<'c> {
                 counted.is_changed = false;
             }
         }
-        if self.numbers.len() > KEPT || self.counted.len() > KEPT {
+        if self.numbers.len() > MAX_CACHED_NAMES || self.counted.len() > MAX_CACHED_NAMES {
             self.forget();
         }
         Ok(())

@@ -1,4 +1,4 @@
-//! Opening: the folder, its lock, the file, and what is wrong with them.
+//! Opens the folder, its lock and the database, and reports their problems.
 //!
 //! Promises: one owner at a time, also across processes, and a killed owner is no owner; a database is made whole or not
 //! at all, so that an empty file is always a damaged one; a file that is damaged, foreign or of another version is
@@ -32,7 +32,7 @@ const CHECKED_WHOLE_BYTES: u64 = 16 * 1024 * 1024;
 /// The log is folded into the file when it has this many pages: rarely enough to spare `fsync`s, often enough to keep
 /// what a start has to read short.
 const LOG_PAGES: u32 = 4_000;
-/// What is left of a log that grew.
+/// The size to which a large log is cut back.
 const LOG_BYTES: u32 = 64 * 1024 * 1024;
 /// The writer's page cache. More is not better: SQLite walks the whole table of cached pages at the end of every
 /// transaction that split one.
@@ -65,53 +65,34 @@ impl Default for SqliteOptions {
 
 /// Why a store could not be opened.
 #[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "the names say it")]
 pub enum OpenError {
-    /// Somebody else has the folder open.
+    /// Another process has the folder open.
     #[error("the data folder {} is in use by {}; stop that process, or use another data folder", folder.display(), owner(*pid))]
     InUse {
-        /// The folder.
         folder: PathBuf,
-        /// Who has it open, where that could be read.
+        /// The process that has it open, where that could be read.
         pid: Option<u32>,
     },
     /// The folder cannot be made, read or locked.
     #[error("the data folder {} cannot be used: {source}", folder.display())]
-    Folder {
-        /// The folder.
-        folder: PathBuf,
-        /// Why.
-        source: io::Error,
-    },
-    /// The file cannot be written.
+    Folder { folder: PathBuf, source: io::Error },
     #[error("{} cannot be written; give the user who runs countersign write access to it and to its folder", file.display())]
-    ReadOnly {
-        /// The file.
-        file: PathBuf,
-    },
+    ReadOnly { file: PathBuf },
     /// The file is not what countersign wrote.
     #[error(
         "{} is damaged or no countersign database: {problem}. It was left as it is. Copy the data folder, then restore a \
          backup or rescue what can be read with `sqlite3 {FILE} .recover`",
         file.display()
     )]
-    Corrupt {
-        /// The file.
-        file: PathBuf,
-        /// What is wrong with it.
-        problem: String,
-    },
+    Corrupt { file: PathBuf, problem: String },
     /// A newer version wrote the file.
     #[error(
         "{} was written by a newer version of countersign (its schema is {found}, this build knows {}); run that version",
         file.display(),
         schema::VERSION
     )]
-    Newer {
-        /// The file.
-        file: PathBuf,
-        /// Its version.
-        found: i64,
-    },
+    Newer { file: PathBuf, found: i64 },
     /// A version before the first release wrote the file.
     #[error(
         "{} was written by an early version of countersign whose database this one cannot read (its schema is {found}, this build \
@@ -120,20 +101,10 @@ pub enum OpenError {
         file.display(),
         schema::VERSION
     )]
-    Older {
-        /// The file.
-        file: PathBuf,
-        /// Its version.
-        found: i64,
-    },
+    Older { file: PathBuf, found: i64 },
     /// SQLite could not open it.
     #[error("{} cannot be opened: {source}", file.display())]
-    Database {
-        /// The file.
-        file: PathBuf,
-        /// Why.
-        source: Box<dyn std::error::Error + Send + Sync>,
-    },
+    Database { file: PathBuf, source: Box<dyn std::error::Error + Send + Sync> },
 }
 
 fn owner(pid: Option<u32>) -> String {
@@ -159,16 +130,17 @@ pub(crate) fn open(folder: &Path, options: &SqliteOptions) -> Result<Opened, Ope
         make_database(folder, &file)?;
     }
     let mut connection = connect(&file)?;
-    recognise(&connection, &file)?;
+    check_identity(&connection, &file)?;
     let on_sqlite = |error| sqlite(&file, error);
     configure(&connection, options.synchronous).map_err(on_sqlite)?;
-    schema::prepare(&mut connection).map_err(|error| other_schema(&file, error))?;
+    schema::prepare(&mut connection).map_err(|error| schema_error(&file, error))?;
     check(&connection, &file)?;
     // A table that is other than this build expects is better found now than in the writer's thread.
     Statements::prepare(&connection)
         .map_err(|error| OpenError::Corrupt { file: file.clone(), problem: error.to_string() })?;
     let head = check_audit(&connection, &file)?;
-    let files = Files::of((&folder.join(LOCK), &lock), &file, &beside(&file, "-wal")).map_err(in_folder)?;
+    let files =
+        Files::of((&folder.join(LOCK), &lock), &file, &with_suffix(&file, "-wal")).map_err(in_folder)?;
     Ok(Opened { connection, head, file, lock, files: Arc::new(files) })
 }
 
@@ -192,7 +164,7 @@ fn lock(folder: &Path) -> Result<File, OpenError> {
     let in_folder = |source| OpenError::Folder { folder: folder.to_owned(), source };
     let path = folder.join(LOCK);
     let mut file = private_file(&path).map_err(in_folder)?;
-    match patiently(|| file.try_lock()) {
+    match retry_while_locked(|| file.try_lock()) {
         Ok(()) => {}
         Err(TryLockError::WouldBlock) => {
             let pid = fs::read_to_string(&path).ok().and_then(|text| text.trim().parse().ok());
@@ -200,15 +172,15 @@ fn lock(folder: &Path) -> Result<File, OpenError> {
         }
         Err(TryLockError::Error(source)) => return Err(in_folder(source)),
     }
-    // The number is only for the message above; a full disk must not keep anybody from reading their data.
+    // The number is only for the message above; the data must be readable on a full disk too.
     if let Err(error) = file.set_len(0).and_then(|()| write!(file, "{}", std::process::id())) {
         tracing::warn!(%error, "the process id could not be written into {}", path.display());
     }
     Ok(file)
 }
 
-/// A program that the last owner was just starting has its files, and so its lock, for a moment longer than it.
-fn patiently(lock: impl Fn() -> Result<(), TryLockError>) -> Result<(), TryLockError> {
+/// A process that the last owner was just starting inherits its files, and so holds its lock for a moment longer.
+fn retry_while_locked(lock: impl Fn() -> Result<(), TryLockError>) -> Result<(), TryLockError> {
     for _ in 0..5 {
         match lock() {
             Err(TryLockError::WouldBlock) => std::thread::sleep(Duration::from_millis(20)),
@@ -221,13 +193,13 @@ fn patiently(lock: impl Fn() -> Result<(), TryLockError>) -> Result<(), TryLockE
 /// Makes a database under another name and renames it when it is whole: a crash in between leaves no half of one.
 fn make_database(folder: &Path, file: &Path) -> Result<(), OpenError> {
     let in_folder = |source| OpenError::Folder { folder: folder.to_owned(), source };
-    if beside(file, "-wal").try_exists().map_err(in_folder)? {
+    if with_suffix(file, "-wal").try_exists().map_err(in_folder)? {
         let problem = "the file is missing while its log is still there".to_owned();
         return Err(OpenError::Corrupt { file: file.to_owned(), problem });
     }
     let unfinished = folder.join(UNFINISHED);
     for leftover in ["", "-wal", "-shm", "-journal"] {
-        match fs::remove_file(beside(&unfinished, leftover)) {
+        match fs::remove_file(with_suffix(&unfinished, leftover)) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(in_folder(error)),
             _ => {}
         }
@@ -236,12 +208,12 @@ fn make_database(folder: &Path, file: &Path) -> Result<(), OpenError> {
     let on_sqlite = |error| sqlite(&unfinished, error);
     let mut connection = connect(&unfinished)?;
     connection.pragma_update(None, "application_id", APPLICATION_ID).map_err(on_sqlite)?;
-    schema::prepare(&mut connection).map_err(|error| other_schema(&unfinished, error))?;
+    schema::prepare(&mut connection).map_err(|error| schema_error(&unfinished, error))?;
     connection.close().map_err(|(_, error)| on_sqlite(error))?;
     fs::rename(&unfinished, file).and_then(|()| sync_folder(folder)).map_err(in_folder)
 }
 
-fn beside(file: &Path, suffix: &str) -> PathBuf {
+fn with_suffix(file: &Path, suffix: &str) -> PathBuf {
     let mut name = file.as_os_str().to_owned();
     name.push(suffix);
     name.into()
@@ -267,7 +239,7 @@ pub(crate) fn connect_with(file: &Path, access: OpenFlags) -> rusqlite::Result<C
 }
 
 /// Whether it is ours to write. The first thing that reads the file.
-fn recognise(connection: &Connection, file: &Path) -> Result<(), OpenError> {
+fn check_identity(connection: &Connection, file: &Path) -> Result<(), OpenError> {
     let corrupt = |problem: &str| OpenError::Corrupt { file: file.to_owned(), problem: problem.to_owned() };
     let bytes = |file: &Path| fs::metadata(file).map_or(0, |facts| facts.len());
     if bytes(file) == 0 {
@@ -283,7 +255,7 @@ fn recognise(connection: &Connection, file: &Path) -> Result<(), OpenError> {
         .pragma_query_value(None, "page_size", |row| row.get(0))
         .map_err(|error| sqlite(file, error))?;
     // With a log beside it, the end of the file may still be in there.
-    if !bytes(file).is_multiple_of(page.into()) && bytes(&beside(file, "-wal")) == 0 {
+    if !bytes(file).is_multiple_of(page.into()) && bytes(&with_suffix(file, "-wal")) == 0 {
         return Err(corrupt("its end is missing"));
     }
     if connection.is_readonly("main").map_err(|error| sqlite(file, error))? {
@@ -338,7 +310,7 @@ fn check_audit(connection: &Connection, file: &Path) -> Result<Head, OpenError> 
     Ok(Head { seq, hash })
 }
 
-fn other_schema(file: &Path, error: SchemaError) -> OpenError {
+fn schema_error(file: &Path, error: SchemaError) -> OpenError {
     let file_name = file.to_owned();
     match error {
         SchemaError::Version { found } if found > schema::VERSION => {

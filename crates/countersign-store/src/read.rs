@@ -4,7 +4,7 @@
 //! that the commit is in. A read never waits for the writer.
 //!
 //! A point read touches a few pages that the machine has in memory; it takes less time than handing it to another
-//! thread would, so it happens where it is asked for. Lists and long journals go to the blocking pool.
+//! thread would, so it happens on the calling thread. Lists and long journals go to the blocking pool.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -13,10 +13,11 @@ use countersign_core::audit::AuditRecord;
 use countersign_core::digest::Digest;
 use countersign_core::execution::Status;
 use countersign_core::grant::Grant;
-use countersign_core::ids::LoginId;
+use countersign_core::ids::{GrantId, LoginId};
 use countersign_core::time::Timestamp;
 use countersign_kernel::ports::{
-    ByteBudget, Listing, LoginRow, SessionRow, SessionSummary, Standing, StoreError, TokenRow, UserRow,
+    ByteBudget, Listing, LoginRow, SessionRow, SessionSummary, SourceRow, SourceToolRow, Standing,
+    StoreError, TokenRow, UserRow,
 };
 use countersign_sdk::SessionId;
 use rusqlite::{Connection, OpenFlags, Params, Row, params};
@@ -29,7 +30,7 @@ use crate::files::Files;
 use crate::open;
 use crate::rows::{self, Stored as _, TOKEN_COLUMNS, millis};
 
-/// How many connections are kept open while nobody reads.
+/// The number of idle connections that are kept open.
 const IDLE: usize = 8;
 /// How many lists are read at once.
 const LISTS: usize = 4;
@@ -106,7 +107,7 @@ pub(crate) fn next_expiry(db: &Connection) -> Result<Option<Timestamp>, Fault> {
     Ok(elicitation.into_iter().chain(grant).min())
 }
 
-/// What everything open was last judged by.
+/// The digest of the rules that judged all open questions last.
 pub(crate) fn rulebook(db: &Connection) -> Result<Option<Digest>, Fault> {
     one(db, "SELECT digest FROM rulebook", [], |row| rows::digest(row.get(0)?))
 }
@@ -208,6 +209,28 @@ pub(crate) fn audit(db: &Connection, after: u64, limit: usize) -> Result<Vec<Aud
         records.push(record);
     }
     Ok(records)
+}
+
+/// All sources, by name.
+pub(crate) fn sources(db: &Connection) -> Result<Vec<SourceRow>, Fault> {
+    all(db, "SELECT body, sum FROM sources ORDER BY name", [], |row| rows::body(row, 0, 0, "a source"))
+}
+
+/// The accepted definitions of a source's tools, by origin.
+pub(crate) fn source_tools(db: &Connection, source: &str) -> Result<Vec<SourceToolRow>, Fault> {
+    let sql = "SELECT body, sum FROM source_tools WHERE source = ?1 ORDER BY origin";
+    all(db, sql, [source], |row| rows::body(row, 0, 0, "an accepted tool"))
+}
+
+/// Grants whose time is up and that still count as far as the database knows.
+pub(crate) fn due_grants(
+    db: &Connection,
+    now: Timestamp,
+    limit: usize,
+) -> Result<Vec<(GrantId, SessionId)>, Fault> {
+    let sql = "SELECT id, session FROM grants
+               WHERE expires_at <= ?1 AND (uses_left IS NULL OR uses_left > 0) ORDER BY expires_at LIMIT ?2";
+    all(db, sql, [millis(now), most(limit)], |row| Ok((rows::id(row, 0)?, rows::session_id(row, 1)?)))
 }
 
 pub(crate) fn one<T>(

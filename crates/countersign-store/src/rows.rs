@@ -1,4 +1,4 @@
-//! How values look in columns, and back.
+//! Values as columns, and back.
 //!
 //! Ids are the 16 bytes behind the prefix: `SELECT 'exec_' || lower(hex(id)) FROM executions` shows them as people know
 //! them. Every row that matters has a checksum, because SQLite does not notice a byte that changed inside a value.
@@ -27,7 +27,6 @@ pub(crate) type Blob = [u8; 16];
 
 /// Ids that are 128 bits behind a prefix.
 pub(crate) trait Stored: fmt::Display + Copy {
-    /// The bits.
     fn blob(self) -> Blob {
         let mut text = IdText { bytes: [0; IdText::MOST], len: 0 };
         // An id is a short prefix and 32 digits; a longer text would leave the zeros, which no random id equals.
@@ -90,22 +89,20 @@ fn nibble(digit: u8) -> Option<u8> {
 /// A value as JSON text, with its checksum.
 #[derive(Debug)]
 pub(crate) struct Body {
-    /// The text.
     pub(crate) text: String,
-    /// Its checksum.
     pub(crate) sum: i64,
 }
 
 impl Body {
-    /// A text, good only in its [`place`].
-    pub(crate) fn new(text: String, place: i64) -> Self {
-        Self { sum: checksum(text.as_bytes(), place), text }
+    /// A text with its checksum under this [`checksum_seed`].
+    pub(crate) fn new(text: String, seed: i64) -> Self {
+        Self { sum: checksum(text.as_bytes(), seed), text }
     }
 
-    /// The value's stored form, good only in its [`place`].
-    pub(crate) fn of(value: &impl Serialize, place: i64) -> Result<Self, StoreError> {
+    /// The value's stored form with its checksum under this [`checksum_seed`].
+    pub(crate) fn of(value: &impl Serialize, seed: i64) -> Result<Self, StoreError> {
         let text = serde_json::to_string(value).map_err(|error| cannot_be_stored(&error))?;
-        Ok(Self::new(text, place))
+        Ok(Self::new(text, seed))
     }
 }
 
@@ -113,9 +110,9 @@ pub(crate) fn cannot_be_stored(error: &serde_json::Error) -> StoreError {
     StoreError::Corrupt(format!("cannot be stored: {error}"))
 }
 
-/// Where a value belongs: whose it is, and its number or time there. The checksum covers it, so that a row which strays
-/// to another owner is noticed.
-pub(crate) fn place(owner: Blob, number: i64) -> i64 {
+/// The owner of a value and its number or time there, as the start of its checksum, so that a row which was moved
+/// to another owner is detected.
+pub(crate) fn checksum_seed(owner: Blob, number: i64) -> i64 {
     let [a, b, c, d, e, f, g, h, ..] = owner;
     i64::from_le_bytes([a, b, c, d, e, f, g, h]) ^ number
 }
@@ -166,7 +163,7 @@ impl ElicitationFacts {
             subject: row.get(column + 6)?,
             bytes: row.get(column + 7)?,
         };
-        holds(row.get::<_, i64>(column + 8)? == facts.checksum(), "an elicitation")?;
+        check_unchanged(row.get::<_, i64>(column + 8)? == facts.checksum(), "an elicitation")?;
         Ok(facts)
     }
 
@@ -191,7 +188,7 @@ pub(crate) fn session_sum(row: &SessionRow) -> i64 {
 }
 
 /// A checksum against accidents. Every step is a bijection, so that a change within one word never goes unnoticed.
-fn checksum(bytes: &[u8], place: i64) -> i64 {
+fn checksum(bytes: &[u8], seed: i64) -> i64 {
     const ODD: u64 = 0x9e37_79b9_7f4a_7c15;
     let step = |sum: u64, word: [u8; 8]| {
         let mixed = (sum ^ u64::from_le_bytes(word)).wrapping_mul(ODD);
@@ -200,7 +197,7 @@ fn checksum(bytes: &[u8], place: i64) -> i64 {
     let (words, rest) = bytes.as_chunks::<8>();
     let mut last = [0; 8];
     last[..rest.len()].copy_from_slice(rest);
-    let first = step(bytes.len() as u64, place.to_le_bytes());
+    let first = step(bytes.len() as u64, seed.to_le_bytes());
     let sum = words.iter().fold(first, |sum, word| step(sum, *word));
     step(sum, last).cast_signed()
 }
@@ -245,10 +242,10 @@ pub(crate) fn status_letter(status: Status) -> &'static str {
 pub(crate) fn body<T: DeserializeOwned>(
     row: &Row<'_>,
     column: usize,
-    place: i64,
+    seed: i64,
     what: &str,
 ) -> Result<T, Fault> {
-    serde_json::from_str(body_text(row, column, place, what)?)
+    serde_json::from_str(body_text(row, column, seed, what)?)
         .map_err(|e| Fault::unreadable(format!("{what}: {e}")))
 }
 
@@ -256,15 +253,15 @@ pub(crate) fn body<T: DeserializeOwned>(
 pub(crate) fn body_text<'r>(
     row: &'r Row<'_>,
     column: usize,
-    place: i64,
+    seed: i64,
     what: &str,
 ) -> Result<&'r str, Fault> {
     let text = text(row, column)?;
-    holds(row.get::<_, i64>(column + 1)? == checksum(text.as_bytes(), place), what)?;
+    check_unchanged(row.get::<_, i64>(column + 1)? == checksum(text.as_bytes(), seed), what)?;
     Ok(text)
 }
 
-pub(crate) fn holds(unchanged: bool, what: &str) -> Result<(), Fault> {
+pub(crate) fn check_unchanged(unchanged: bool, what: &str) -> Result<(), Fault> {
     if unchanged {
         Ok(())
     } else {
@@ -272,8 +269,8 @@ pub(crate) fn holds(unchanged: bool, what: &str) -> Result<(), Fault> {
     }
 }
 
-/// A row's place in time, also where its column makes no sense: then it stands at the beginning.
-pub(crate) fn moment(row: &Row<'_>, column: usize) -> Result<Timestamp, Fault> {
+/// The time in a column; the earliest one where the column is invalid.
+pub(crate) fn row_time(row: &Row<'_>, column: usize) -> Result<Timestamp, Fault> {
     let ms: i64 = row.get(column)?;
     Ok(timestamp(ms).unwrap_or_default())
 }
@@ -335,7 +332,7 @@ pub(crate) fn execution_facts(row: &Row<'_>, column: usize) -> Result<ExecutionR
         tool: None,
         updated_at: created_at,
     };
-    holds(row.get::<_, i64>(column + 6)? == execution_sum(id, &facts), "an execution")?;
+    check_unchanged(row.get::<_, i64>(column + 6)? == execution_sum(id, &facts), "an execution")?;
     Ok(facts)
 }
 
@@ -350,8 +347,8 @@ pub(crate) fn text_bytes(row: &Row<'_>, column: usize) -> Result<usize, Fault> {
 /// A grant, from `body, sum, uses_left, expires_at, session`.
 pub(crate) fn grant(row: &Row<'_>) -> Result<Grant, Fault> {
     let given: Grant = body(row, 0, 0, "a grant")?;
-    holds(row.get::<_, Option<i64>>(3)? == given.expires_at.map(millis), "a grant")?;
-    holds(text(row, 4)? == given.session.as_str(), "a grant")?;
+    check_unchanged(row.get::<_, Option<i64>>(3)? == given.expires_at.map(millis), "a grant")?;
+    check_unchanged(text(row, 4)? == given.session.as_str(), "a grant")?;
     Ok(Grant { uses_left: row.get(2)?, ..given })
 }
 
@@ -361,9 +358,9 @@ pub(crate) const TOKEN_COLUMNS: &str = "body, sum, revoked_at, hash, owner, expi
 /// A token, from [`TOKEN_COLUMNS`].
 pub(crate) fn token(row: &Row<'_>) -> Result<TokenRow, Fault> {
     let created: TokenRow = body(row, 0, 0, "a token")?;
-    holds(row.get::<_, [u8; 32]>(3)? == *created.hash.as_bytes(), "a token")?;
-    holds(row.get::<_, Option<Blob>>(4)? == owner(&created.principal), "a token")?;
-    holds(row.get::<_, Option<i64>>(5)? == created.expires_at.map(millis), "a token")?;
+    check_unchanged(row.get::<_, [u8; 32]>(3)? == *created.hash.as_bytes(), "a token")?;
+    check_unchanged(row.get::<_, Option<Blob>>(4)? == owner(&created.principal), "a token")?;
+    check_unchanged(row.get::<_, Option<i64>>(5)? == created.expires_at.map(millis), "a token")?;
     let revoked_at = row.get::<_, Option<i64>>(2)?.map(timestamp).transpose()?;
     let last_used_at = row.get::<_, Option<i64>>(6)?.map(timestamp).transpose()?;
     Ok(TokenRow { revoked_at, last_used_at, ..created })
@@ -372,7 +369,7 @@ pub(crate) fn token(row: &Row<'_>) -> Result<TokenRow, Fault> {
 /// A user, from `body, sum, disabled_at, may_decide`.
 pub(crate) fn user(row: &Row<'_>) -> Result<UserRow, Fault> {
     let stored: UserRow = body(row, 0, 0, "a user")?;
-    holds(row.get::<_, bool>(3)? == may_decide(&stored.roles), "a user")?;
+    check_unchanged(row.get::<_, bool>(3)? == may_decide(&stored.roles), "a user")?;
     let disabled_at = row.get::<_, Option<i64>>(2)?.map(timestamp).transpose()?;
     Ok(UserRow { disabled_at, ..stored })
 }
@@ -397,7 +394,7 @@ pub(crate) fn session(row: &Row<'_>) -> Result<SessionRow, Fault> {
         client: row.get(2)?,
         opened_at: timestamp(row.get(3)?)?,
     };
-    holds(row.get::<_, i64>(4)? == session_sum(&session), "a session")?;
+    check_unchanged(row.get::<_, i64>(4)? == session_sum(&session), "a session")?;
     Ok(session)
 }
 

@@ -15,10 +15,8 @@ pub(crate) const VERSION: i64 = 10;
 pub(crate) enum SchemaError {
     /// Another build wrote it: an older or a newer one.
     Version {
-        /// Its version.
         found: i64,
     },
-    /// SQLite failed.
     Sqlite(rusqlite::Error),
 }
 

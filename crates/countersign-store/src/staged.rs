@@ -11,7 +11,9 @@ use countersign_kernel::ports::{
 };
 use countersign_sdk::{Principal, PrincipalId, Role, SessionId};
 
-use crate::rows::{Blob, Body, Stored as _, cannot_be_stored, execution_sum, millis, place, short_digest};
+use crate::rows::{
+    Blob, Body, Stored as _, cannot_be_stored, checksum_seed, execution_sum, millis, short_digest,
+};
 
 /// A [`Write`], with everything in its stored form.
 #[derive(Debug)]
@@ -199,7 +201,7 @@ impl StagedJournal {
             execution,
             expected,
             events: commit.events(),
-            body: Body::new(commit.into_text(), place(execution, first)),
+            body: Body::new(commit.into_text(), checksum_seed(execution, first)),
             opened: opened
                 .iter()
                 .map(|asked| StagedElicitation::of(asked, &row))

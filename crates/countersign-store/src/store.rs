@@ -24,7 +24,6 @@ use crate::cursor::{List, Window};
 use crate::executions;
 use crate::open::{self, OpenError, SqliteOptions};
 use crate::read::{self, Readers, SHORT};
-use crate::read_lists;
 use crate::staged::Staged;
 use crate::writer::Writer;
 
@@ -37,7 +36,7 @@ pub struct SqliteStore {
     _lock: File,
 }
 
-/// What the writer has done since the store was opened.
+/// The writer's counters since the store was opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stats {
     /// Transactions committed; each is one `fsync`.
@@ -62,7 +61,7 @@ impl SqliteStore {
         Ok(Self { readers, writer, _lock: opened.lock })
     }
 
-    /// What it has written so far.
+    /// The writer's counters.
     pub fn stats(&self) -> Stats {
         let shared = self.writer.shared();
         Stats {
@@ -83,7 +82,7 @@ impl Store for SqliteStore {
     }
 
     async fn journal(&self, id: ExecutionId) -> Result<Vec<Event>, StoreError> {
-        self.writer.settle().await;
+        self.writer.write_unawaited().await;
         match self.readers.point(|db| commits::journal(db, id, SHORT))? {
             Some(events) => Ok(events),
             None => self
@@ -100,12 +99,12 @@ impl Store for SqliteStore {
         from: u64,
         limit: usize,
     ) -> Result<JournalPart, StoreError> {
-        self.writer.settle().await;
+        self.writer.write_unawaited().await;
         self.readers.list(move |db| commits::journal_part(db, id, from, limit)).await
     }
 
     async fn execution(&self, id: ExecutionId) -> Result<Option<ExecutionRow>, StoreError> {
-        self.writer.settle().await;
+        self.writer.write_unawaited().await;
         self.readers.point(|db| executions::execution(db, id))
     }
 
@@ -114,13 +113,13 @@ impl Store for SqliteStore {
         filter: ExecutionFilter,
         page: Page,
     ) -> Result<Listing<ExecutionRow>, StoreError> {
-        self.writer.settle().await;
+        self.writer.write_unawaited().await;
         let window = Window::of(List::Executions, &page)?;
         self.readers.list(move |db| executions::executions(db, &filter, &window)).await
     }
 
     async fn by_key(&self, requester: &PrincipalId, key: &str) -> Result<Option<ExecutionId>, StoreError> {
-        self.writer.settle().await;
+        self.writer.write_unawaited().await;
         self.readers.point(|db| executions::by_key(db, requester, key))
     }
 
@@ -133,7 +132,7 @@ impl Store for SqliteStore {
         filter: ElicitationFilter,
         page: Page,
     ) -> Result<Listing<ElicitationRow>, StoreError> {
-        self.writer.settle().await;
+        self.writer.write_unawaited().await;
         let window = Window::of(List::Elicitations, &page)?;
         self.readers.list(move |db| executions::elicitations(db, &filter, &window)).await
     }
@@ -151,7 +150,7 @@ impl Store for SqliteStore {
         now: Timestamp,
         limit: usize,
     ) -> Result<Vec<(GrantId, SessionId)>, StoreError> {
-        self.readers.list(move |db| read_lists::due_grants(db, now, limit)).await
+        self.readers.list(move |db| read::due_grants(db, now, limit)).await
     }
 
     async fn next_expiry(&self) -> Result<Option<Timestamp>, StoreError> {
@@ -159,7 +158,7 @@ impl Store for SqliteStore {
     }
 
     async fn standing(&self) -> Result<Standing, StoreError> {
-        self.writer.settle().await;
+        self.writer.write_unawaited().await;
         self.readers.list(read::standing).await
     }
 
@@ -185,7 +184,7 @@ impl Store for SqliteStore {
     }
 
     async fn tokens(&self) -> Result<Vec<TokenRow>, StoreError> {
-        self.writer.settle().await;
+        self.writer.write_unawaited().await;
         self.readers.list(read::tokens).await
     }
 
@@ -194,12 +193,12 @@ impl Store for SqliteStore {
     }
 
     async fn sources(&self) -> Result<Vec<SourceRow>, StoreError> {
-        self.readers.list(read_lists::sources).await
+        self.readers.list(read::sources).await
     }
 
     async fn source_tools(&self, source: &str) -> Result<Vec<SourceToolRow>, StoreError> {
         let source = source.to_owned();
-        self.readers.list(move |db| read_lists::source_tools(db, &source)).await
+        self.readers.list(move |db| read::source_tools(db, &source)).await
     }
 
     async fn login(&self, id: LoginId) -> Result<Option<LoginRow>, StoreError> {
@@ -207,7 +206,7 @@ impl Store for SqliteStore {
     }
 
     async fn audit(&self, after: u64, limit: usize) -> Result<Vec<AuditRecord>, StoreError> {
-        self.writer.settle().await;
+        self.writer.write_unawaited().await;
         self.readers.list(move |db| read::audit(db, after, limit)).await
     }
 

@@ -16,7 +16,7 @@ use countersign_kernel::ports::{Committed, StoreError, Write};
 use rusqlite::{Connection, Statement};
 use tokio::sync::oneshot;
 
-use crate::apply::{Head, Statements, lasting};
+use crate::apply::{Head, Statements, prepare_persistent};
 use crate::fault::{Closed, Fault, StillFailing, TransactionFailed, damage, is_damage};
 use crate::files::{Files, Lost};
 use crate::group::{Change, Gathered, Queue, Refused};
@@ -24,7 +24,7 @@ use crate::staged::Staged;
 
 /// Transactions committed, each one wait for the medium. The name is stable: dashboards rely on it.
 const COMMITS: &str = "countersign_store_commits_total";
-/// How often a medium that failed is tried again while nobody writes.
+/// How often a medium that failed is tried again while no change arrives.
 const RETRY: Duration = Duration::from_millis(500);
 
 /// The queue's near end.
@@ -38,7 +38,7 @@ pub(crate) struct Writer {
 
 type Answer = oneshot::Sender<Result<Committed, StoreError>>;
 
-/// A change in the queue, and who waits for it, if anybody does.
+/// A change in the queue, and the channel to its caller, if one waits.
 #[derive(Debug)]
 struct Command {
     staged: Staged,
@@ -51,7 +51,7 @@ impl Change for Command {
     }
 }
 
-/// What both ends see.
+/// The state that both ends share.
 #[derive(Debug, Default)]
 pub(crate) struct Shared {
     /// Accepted without an answer, and not written yet.
@@ -86,7 +86,7 @@ impl Writer {
         answered.await.unwrap_or_else(|_| closed())
     }
 
-    /// Queues a change for which nobody waits. It leaves a quarter of the queue to those for whom somebody does.
+    /// Queues a change for which no caller waits. It leaves a quarter of the queue to awaited changes.
     pub(crate) fn commit_soon(&self, staged: Staged) -> Result<(), StoreError> {
         if self.shared.failing.load(Ordering::Acquire) {
             return Err(StoreError::Unavailable(Box::new(StillFailing)));
@@ -99,7 +99,7 @@ impl Writer {
         sent
     }
 
-    /// An error from a write that failed until one succeeds. While nobody writes, the thread tries it by itself, with a real write.
+    /// An error from a write that failed until one succeeds. While no change arrives, the thread tries it with a real write.
     pub(crate) fn check(&self) -> Result<(), StoreError> {
         if self.shared.failing.load(Ordering::Acquire) {
             return Err(StoreError::Unavailable(Box::new(StillFailing)));
@@ -108,9 +108,9 @@ impl Writer {
         if is_running { Ok(()) } else { closed() }
     }
 
-    /// Waits until what was accepted without an answer is written, so that whoever reads finds it. Where the medium fails, they
+    /// Waits until the changes that were accepted without an answer are written, so that readers find them. Where the medium fails, they
     /// find what there is.
-    pub(crate) async fn settle(&self) {
+    pub(crate) async fn write_unawaited(&self) {
         let is_clean = self.shared.unawaited.load(Ordering::Acquire) == 0;
         if is_clean || self.shared.failing.load(Ordering::Acquire) {
             return;
@@ -121,7 +121,7 @@ impl Writer {
         }
     }
 
-    /// What it has done so far.
+    /// The shared state.
     pub(crate) fn shared(&self) -> &Shared {
         &self.shared
     }
@@ -200,7 +200,6 @@ enum Isolation {
 enum Aborted {
     /// A change was refused after it had written: start again with savepoints.
     HalfWritten,
-    /// The medium failed.
     Failed(rusqlite::Error),
 }
 
@@ -215,8 +214,8 @@ impl<'c> Thread<'c> {
     ) -> rusqlite::Result<Self> {
         Ok(Self {
             statements: Statements::prepare(connection)?,
-            begin: lasting(connection, "BEGIN IMMEDIATE")?,
-            commit: lasting(connection, "COMMIT")?,
+            begin: prepare_persistent(connection, "BEGIN IMMEDIATE")?,
+            commit: prepare_persistent(connection, "COMMIT")?,
             connection,
             files,
             shared,
@@ -254,7 +253,7 @@ impl<'c> Thread<'c> {
             return refuse_all(batch, damage);
         }
         if let Err(lost) = self.files.check() {
-            return self.lose(batch, &lost);
+            return self.fail_lost_files(batch, &lost);
         }
         let attempt = match self.attempt(&batch, Isolation::Checks) {
             Err(Aborted::HalfWritten) => self.attempt(&batch, Isolation::Savepoints),
@@ -264,7 +263,7 @@ impl<'c> Thread<'c> {
             // Looked at last: what was removed before the commit has taken it along.
             Ok(outcomes) => match self.files.check() {
                 Ok(()) => self.acknowledge(batch, outcomes),
-                Err(lost) => self.lose(batch, &lost),
+                Err(lost) => self.fail_lost_files(batch, &lost),
             },
             Err(Aborted::Failed(error)) => self.fail(batch, error),
             // With savepoints this does not happen; if it did, a failure is the answer that promises nothing.
@@ -297,7 +296,7 @@ impl<'c> Thread<'c> {
         for command in batch {
             outcomes.push(match isolation {
                 Isolation::Checks => self.apply(&command.staged, &mut head)?,
-                Isolation::Savepoints => self.apply_apart(&command.staged, &mut head)?,
+                Isolation::Savepoints => self.apply_in_savepoint(&command.staged, &mut head)?,
             });
         }
         if batch.is_empty() {
@@ -312,20 +311,20 @@ impl<'c> Thread<'c> {
     }
 
     fn apply(&mut self, staged: &Staged, head: &mut Head) -> Result<Outcome, Aborted> {
-        let place = match self.statements.check(staged) {
-            Ok(place) => place,
+        let existing = match self.statements.check(staged) {
+            Ok(existing) => existing,
             Err(Fault::Refused(error)) => return Ok(Err(error)),
             Err(Fault::Medium(error)) => return Err(Aborted::Failed(error)),
         };
-        self.statements.write(staged, place.as_ref(), head)?;
+        self.statements.write(staged, existing.as_ref(), head)?;
         Ok(Ok(Committed { audit_seq: head.seq }))
     }
 
-    fn apply_apart(&mut self, staged: &Staged, head: &mut Head) -> Result<Outcome, Aborted> {
+    fn apply_in_savepoint(&mut self, staged: &Staged, head: &mut Head) -> Result<Outcome, Aborted> {
         let before = *head;
         self.connection.execute_batch("SAVEPOINT one")?;
-        let written = self.statements.check(staged).and_then(|place| {
-            self.statements.write(staged, place.as_ref(), head)?;
+        let written = self.statements.check(staged).and_then(|existing| {
+            self.statements.write(staged, existing.as_ref(), head)?;
             // Counts that are only in memory would outlive a neighbour's rollback.
             self.statements.names.flush()?;
             Ok(Committed { audit_seq: head.seq })
@@ -356,7 +355,7 @@ impl<'c> Thread<'c> {
         self.shared.commands.fetch_add(written, Ordering::Relaxed);
         for (command, outcome) in batch.into_iter().zip(outcomes) {
             match (command.answer, outcome) {
-                // Whoever stopped waiting will look for themselves.
+                // A caller that stopped waiting reads the store itself.
                 (Some(answer), outcome) => drop(answer.send(outcome)),
                 (None, outcome) => {
                     self.shared.unawaited.fetch_sub(1, Ordering::AcqRel);
@@ -387,8 +386,8 @@ impl<'c> Thread<'c> {
         }
     }
 
-    /// The files are gone, for good. What nobody waits for is lost with them; the log said so.
-    fn lose(&self, batch: Vec<Command>, lost: &Lost) {
+    /// The files are gone for good. Unawaited changes are lost with them; the log says so.
+    fn fail_lost_files(&self, batch: Vec<Command>, lost: &Lost) {
         self.shared.failing.store(true, Ordering::Release);
         for answer in batch.into_iter().filter_map(|command| command.answer) {
             drop(answer.send(Err(StoreError::Unavailable(Box::new(lost.clone())))));

@@ -7,7 +7,7 @@ use countersign_core::time::Timestamp;
 use countersign_kernel::ports::Clock;
 use tokio::time::Instant;
 
-/// When every test's time begins.
+/// The start of time in every test.
 pub const BEGIN_MS: u64 = 1_700_000_000_000;
 
 /// A clock that outlives the runtimes of the processes it is lent to.

@@ -22,22 +22,22 @@ use crate::world::{World, agent, ann, request, script, session};
 
 /// Something an agent and a person do together.
 pub struct Scenario {
-    /// What the agent calls, all at once.
+    /// The agent's calls, all at once.
     pub calls: Vec<(&'static str, Value)>,
-    /// What the agent runs, beside its calls.
+    /// The agent's scripts, at the same time as its calls.
     pub scripts: Vec<&'static str>,
     /// Where scripts run.
     pub host: Option<Arc<dyn ScriptHost>>,
-    /// What the person answers; nothing leaves the question to expire.
+    /// The person's answer; with none the question expires.
     pub person: fn(&ElicitationRow) -> Option<Answer>,
     /// How many effects there are when nothing crashes.
     pub effects: usize,
-    /// The rules that every process after the first one has; those of the first where nothing is said.
+    /// The rules of every process after the first one; those of the first if none.
     pub later_rules: Option<&'static str>,
 }
 
 impl Default for Scenario {
-    /// Nothing is called and nobody answers.
+    /// No calls and no answers.
     fn default() -> Self {
         Self {
             calls: Vec::new(),
@@ -50,14 +50,14 @@ impl Default for Scenario {
     }
 }
 
-/// What crash-everywhere did.
+/// The result of crash-everywhere.
 #[derive(Debug, Default)]
 pub struct Report {
     /// How many times the scenario was run.
     pub runs: usize,
     /// How many of the runs left a call in doubt.
     pub doubts: usize,
-    /// What was found, each with the place of the crash.
+    /// The violations, each with the place of the crash.
     pub violations: Vec<String>,
 }
 
@@ -238,7 +238,7 @@ async fn settle_doubts(gateway: &Gateway) -> usize {
     for row in &rows.items {
         for call in calls_in_doubt(gateway, row.id).await {
             let failed = Settlement::Failed { message: "settled by the test".into() };
-            // What cannot be settled shows as a violation of R9 right after.
+            // A call that cannot be settled shows as a violation of R9 right after.
             let _ = gateway.settle(row.id, call, failed, &ann()).await;
         }
     }

@@ -1,4 +1,4 @@
-//! A store that fails where a test wants it to: crashes, refusals, lost answers, failed reads, and delays that shake schedules.
+//! A store that fails where a test wants it to: crashes, refusals, lost answers, failed reads, and random yields between tasks.
 //!
 //! Promise: the same plan and the same order of commits and reads give the same faults. A crash is the death of a process: from
 //! there on everything answers [`Crashed`], also what was on its way, and a test goes on with a fresh wrapper around
@@ -25,20 +25,20 @@ use tokio::sync::watch;
 
 use crate::chance::Chance;
 
-/// What goes wrong with a commit.
+/// A failure of a commit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
     /// The process dies before the change is made.
     CrashBefore,
-    /// The process dies after the change is made and before anybody hears of it.
+    /// The process dies after the change is made and before it is answered.
     CrashAfter,
-    /// The change is not made, and the answer says that it is unknown.
+    /// The change is not made, and the answer leaves that open.
     Refuse,
-    /// The change is made, and the answer says that it is unknown.
+    /// The change is made, and the answer leaves that open.
     LoseAnswer,
 }
 
-/// What is read of a store: one for each of its reads, the two of journals counted as one.
+/// The reads of a store; the two reads of journals count as one.
 #[expect(missing_docs, reason = "each is the method of the store that has its name")]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Read {
@@ -101,7 +101,7 @@ struct Plan {
     commits: u64,
     at: BTreeMap<u64, Fault>,
     random: Option<(Chance, u64)>,
-    shaking: Option<(Chance, u64)>,
+    random_yields: Option<(Chance, u64)>,
     reads: BTreeMap<Read, u64>,
     reads_at: BTreeSet<(Read, u64)>,
     random_reads: Option<(Chance, u64)>,
@@ -114,8 +114,8 @@ impl Default for Faults {
     }
 }
 
+#[expect(missing_docs, reason = "the names say it")]
 impl Faults {
-    /// Nothing fails.
     pub fn none() -> Self {
         Self::default()
     }
@@ -127,7 +127,7 @@ impl Faults {
         faults
     }
 
-    /// Something else fails as well.
+    /// Plans another failure.
     #[must_use]
     pub fn and_at(self, nth: u64, fault: Fault) -> Self {
         self.plan().at.insert(nth, fault);
@@ -166,15 +166,15 @@ impl Faults {
         *plan = Plan {
             commits: plan.commits,
             reads: std::mem::take(&mut plan.reads),
-            shaking: plan.shaking.take(),
+            random_yields: plan.random_yields.take(),
             ..Plan::default()
         };
     }
 
-    /// Before and after each commit the caller's task lets others run, up to so many times, as the seed has it.
+    /// Before and after each commit the task yields to others, up to `most` times, as the seed has it.
     #[must_use]
-    pub fn shaken(self, most: u64, seed: u64) -> Self {
-        self.plan().shaking = Some((Chance::new(seed), most));
+    pub fn yielding_at_random(self, most: u64, seed: u64) -> Self {
+        self.plan().random_yields = Some((Chance::new(seed), most));
         self
     }
 
@@ -208,12 +208,10 @@ impl Faults {
         self.plan().full = false;
     }
 
-    /// Kills the process now.
     pub fn crash(&self) {
         self.crashed.send_replace(true);
     }
 
-    /// Whether the process is dead.
     pub fn is_crashed(&self) -> bool {
         *self.crashed.borrow()
     }
@@ -232,8 +230,8 @@ impl Faults {
         if self.is_crashed() { Err(StoreError::Unavailable(Box::new(Crashed))) } else { Ok(()) }
     }
 
-    /// Counts a commit; says what befalls it.
-    fn befalls(&self) -> Result<Option<Fault>, StoreError> {
+    /// Counts a commit and returns its fault, if the plan has one.
+    fn next_commit_fault(&self) -> Result<Option<Fault>, StoreError> {
         self.alive()?;
         let mut plan = self.plan();
         plan.commits += 1;
@@ -250,7 +248,7 @@ impl Faults {
     }
 
     /// Counts a read; fails where the plan says so.
-    fn readable(&self, read: Read) -> Result<(), StoreError> {
+    fn check_read(&self, read: Read) -> Result<(), StoreError> {
         self.alive()?;
         let mut plan = self.plan();
         let nth = plan.reads.entry(read).or_default();
@@ -258,11 +256,11 @@ impl Faults {
         let nth = *nth;
         let is_planned = plan.reads_at.remove(&(read, nth)) || plan.unreadable.contains(&read);
         let is_random = plan.random_reads.as_mut().is_some_and(|(chance, n)| chance.one_in(*n));
-        if is_planned || is_random { planned() } else { Ok(()) }
+        if is_planned || is_random { planned_failure() } else { Ok(()) }
     }
 
-    async fn shake(&self) {
-        let times = self.plan().shaking.as_mut().map_or(0, |(chance, most)| chance.below(*most + 1));
+    async fn yield_at_random(&self) {
+        let times = self.plan().random_yields.as_mut().map_or(0, |(chance, most)| chance.below(*most + 1));
         for _ in 0..times {
             tokio::task::yield_now().await;
         }
@@ -289,46 +287,46 @@ impl<S: Store + ?Sized> FaultyStore<S> {
 
     /// The inner store, unless this read of it fails.
     fn read(&self, read: Read) -> Result<&S, StoreError> {
-        self.faults.readable(read).map(|()| &*self.inner)
+        self.faults.check_read(read).map(|()| &*self.inner)
     }
 }
 
-fn planned<T>() -> Result<T, StoreError> {
+fn planned_failure<T>() -> Result<T, StoreError> {
     Err(StoreError::Unavailable(Box::new(Planned)))
 }
 
 #[async_trait]
 impl<S: Store + ?Sized> Store for FaultyStore<S> {
     async fn commit(&self, write: Write) -> Result<Committed, StoreError> {
-        self.faults.shake().await;
-        let fault = self.faults.befalls()?;
+        self.faults.yield_at_random().await;
+        let fault = self.faults.next_commit_fault()?;
         match fault {
             Some(Fault::CrashBefore) => return self.faults.die(),
-            Some(Fault::Refuse) => return planned(),
+            Some(Fault::Refuse) => return planned_failure(),
             _ => {}
         }
         let result = self.inner.commit(write).await;
         match fault {
             Some(Fault::CrashAfter) => return self.faults.die(),
-            Some(Fault::LoseAnswer) => return planned(),
+            Some(Fault::LoseAnswer) => return planned_failure(),
             _ => {}
         }
-        self.faults.shake().await;
+        self.faults.yield_at_random().await;
         self.faults.alive()?;
         result
     }
 
     fn commit_soon(&self, write: Write) -> Result<(), StoreError> {
-        let fault = self.faults.befalls()?;
+        let fault = self.faults.next_commit_fault()?;
         match fault {
             Some(Fault::CrashBefore) => return self.faults.die(),
-            Some(Fault::Refuse) => return planned(),
+            Some(Fault::Refuse) => return planned_failure(),
             _ => {}
         }
         let result = self.inner.commit_soon(write);
         match fault {
             Some(Fault::CrashAfter) => self.faults.die(),
-            Some(Fault::LoseAnswer) => planned(),
+            Some(Fault::LoseAnswer) => planned_failure(),
             _ => result,
         }
     }
@@ -444,7 +442,7 @@ impl<S: Store + ?Sized> Store for FaultyStore<S> {
 
     fn check_writable(&self) -> Result<(), StoreError> {
         if self.faults.plan().full {
-            return planned();
+            return planned_failure();
         }
         self.faults.alive()?;
         self.inner.check_writable()

@@ -1,4 +1,4 @@
-//! What callers and deciders were told, kept outside everything that can crash.
+//! The acknowledgements to callers and deciders, kept outside everything that can crash.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -9,11 +9,11 @@ use countersign_sdk::Outcome;
 /// Acknowledgements so far. Clones are one history.
 #[derive(Clone, Default)]
 pub struct History {
-    inner: Arc<Mutex<Told>>,
+    inner: Arc<Mutex<Acknowledgements>>,
 }
 
 #[derive(Default)]
-struct Told {
+struct Acknowledgements {
     decided: Vec<(ExecutionId, ElicitationId, Outcome)>,
     paused: Vec<ExecutionId>,
     ended: Vec<ExecutionResult>,
@@ -27,7 +27,7 @@ impl History {
         self.lock().decided.push((receipt.execution, receipt.elicitation, receipt.decision.outcome));
     }
 
-    /// A caller was told how an execution stands.
+    /// A caller was told the status of an execution.
     pub fn told(&self, result: &ExecutionResult) {
         let mut told = self.lock();
         if result.status.is_final() {
@@ -72,7 +72,7 @@ impl History {
         self.lock().ended.clone()
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, Told> {
+    fn lock(&self) -> std::sync::MutexGuard<'_, Acknowledgements> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

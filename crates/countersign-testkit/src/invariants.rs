@@ -1,4 +1,4 @@
-//! The checker: journals, audit, effects and acknowledgements held against the rules, from outside.
+//! The checker: compares journals, audit, effects and acknowledgements with the rules, from outside.
 //!
 //! It uses nothing of the kernel but the store's reads, so that a bug of the kernel cannot hide itself.
 
@@ -197,7 +197,7 @@ impl Found {
             .collect();
         let refused = journal.iter().any(|e| {
             let EventBody::Decided { elicitation, decision } = &e.body else { return false };
-            // What the gateway withdrew and asked again is answered by the answer to the last question.
+            // A question that the gateway withdrew and asked again is answered by the answer to the last question.
             let asked_again =
                 matches!(decision.by, Decider::Gateway { .. }) && gates.last() != Some(elicitation);
             gates.contains(elicitation) && decision.outcome != Outcome::Approved && !asked_again

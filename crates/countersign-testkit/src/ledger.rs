@@ -34,7 +34,7 @@ pub enum CrashAt {
     Never,
     /// Just before the n-th effect, from 0.
     BeforeEffect(u64),
-    /// Just after the n-th effect, from 0: it happened, and nobody heard of it.
+    /// Just after the n-th effect, from 0: it happened and was not recorded.
     AfterEffect(u64),
 }
 

@@ -1,6 +1,6 @@
 //! For tests only: a world to put a gateway in, stores with faults, and drivers that crash it everywhere.
 //!
-//! What survives a crash lives outside the gateway: the disk ([`memory_store`], or a real one), the [`clock`], the [`ledger`]
+//! State that survives a crash lives outside the gateway: the disk ([`memory_store`], or a real one), the [`clock`], the [`ledger`]
 //! of effects, and the [`history`] of what was acknowledged. [`invariants`] holds them against the rules R1–R9 and R11.
 
 pub mod chance;

@@ -47,7 +47,7 @@ impl MemoryStore {
         Self::default()
     }
 
-    /// Changes an audit record behind everybody's back, as somebody could who can write the disk.
+    /// Changes an audit record, as an attacker could who can write the disk.
     pub fn tamper_with_audit(&self, seq: u64, change: impl FnOnce(&mut AuditRecord)) {
         if let Some(record) = self.state().audit.iter_mut().find(|record| record.seq == seq) {
             change(record);
@@ -100,7 +100,7 @@ impl Store for MemoryStore {
     }
 
     fn commit_soon(&self, write: Write) -> Result<(), StoreError> {
-        // Whether it was refused nobody hears, as with any store.
+        // A refusal is not reported, as with any store.
         let _ = self.state().commit(write);
         Ok(())
     }

@@ -2,7 +2,7 @@
 //!
 //! One seed is one schedule. A schedule is a few processes in a row on one disk; in each, an agent calls, people decide,
 //! cancel and settle at random, the store fails or the process dies at random, and the clock jumps. At the end the
-//! faults stop, everybody decides what is left, and the rules are checked. A failure names its seed.
+//! faults stop, all open questions are decided, and the rules are checked. A failure names its seed.
 //!
 //! A [`Feature`] adds one kind of trouble. Each has a random sequence of its own, so that what a seed does without features does
 //! not change when one is added.
@@ -36,7 +36,7 @@ const LONGEST_LIFE: Duration = Duration::from_secs(24 * 60 * 60);
 const MAX_LIVES: u64 = 3;
 /// The most processes that handlers may bring down before the gateway must have given up on them.
 const MOST_DEATHS: usize = 60;
-/// After this long without faults, whatever can go on has.
+/// After this long without faults, all executions have gone on as far as they can.
 const HEALING: Duration = Duration::from_secs(120);
 
 /// A kind of trouble that a schedule may have.
@@ -50,7 +50,7 @@ pub enum Feature {
     Scripts,
     /// The same keys again and again, in every process.
     Keys,
-    /// In the last process nobody answers: everything expires.
+    /// In the last process no question is answered: all expire.
     Expiry,
     /// Processes die right after an effect, and doubts are settled by running the call again.
     Retries,
@@ -84,7 +84,7 @@ pub fn run_with(seed: u64, features: &[Feature]) -> Vec<String> {
     Schedule::new(seed, features).run()
 }
 
-/// What a schedule left on its disk, as text: the same for the same seed.
+/// The disk that a schedule left, as text: the same for the same seed.
 pub fn trace(seed: u64) -> String {
     trace_with(seed, &[])
 }
@@ -100,7 +100,7 @@ struct Schedule<'a> {
     world: World,
     history: History,
     chance: Chance,
-    /// What features draw from.
+    /// The random numbers of the features.
     extra: Chance,
     features: &'a [Feature],
     /// Doubts were settled by a retry once; a handler that brings the process down would do so for ever.
@@ -151,7 +151,7 @@ impl<'a> Schedule<'a> {
 
     fn any_faults(&mut self) -> Faults {
         let chance = &mut self.chance;
-        let mut faults = Faults::none().shaken(3, chance.draw());
+        let mut faults = Faults::none().yielding_at_random(3, chance.draw());
         if chance.one_in(2) {
             let fault = if chance.one_in(2) { Fault::CrashBefore } else { Fault::CrashAfter };
             faults = faults.and_at(1 + chance.below(40), fault);
@@ -289,7 +289,7 @@ impl<'a> Schedule<'a> {
     fn last_faults(&mut self) -> Faults {
         match self.has(Feature::FaultyLastLife) {
             true => {
-                let faults = Faults::none().shaken(3, self.extra.draw());
+                let faults = Faults::none().yielding_at_random(3, self.extra.draw());
                 let faults = faults.failing_one_in(3 + self.extra.below(8), self.extra.draw());
                 self.with_failing_reads(faults)
             }
@@ -315,7 +315,7 @@ impl<'a> Schedule<'a> {
         }
     }
 
-    /// What should have gone on by itself once the store worked again.
+    /// Executions that should have gone on by themselves once the store worked again.
     async fn stuck(&self, gateway: &Gateway) -> Vec<String> {
         let mut found = Vec::new();
         let running = ExecutionFilter { status: vec![Status::Running], ..ExecutionFilter::default() };

@@ -1,4 +1,4 @@
-//! Sources in memory, for tests of what stands in front of them. Nothing is read and nothing becomes callable in a gateway.
+//! Sources in memory, for tests of fronts. Nothing is read and nothing becomes callable in a gateway.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -18,7 +18,7 @@ pub const IN_FILE: &str = "filed";
 pub const CHANGED: &str = "changed";
 /// The digest of what every source offers at first.
 pub const DIGEST: &str = "d1";
-/// What every source offers.
+/// The tools of every source.
 const TOOLS: [(&str, EffectClass); 2] = [("list", EffectClass::Reads), ("drop", EffectClass::Destroys)];
 
 /// Sources that all offer the same two tools. Those named `away`, `lab` and with a `-` are refused.
@@ -43,7 +43,7 @@ impl MemorySources {
         self.kept().configs.get(name).cloned()
     }
 
-    /// Who changed something, in order.
+    /// The principals that changed something, in order.
     pub fn changed_by(&self) -> Vec<String> {
         self.kept().changed_by.clone()
     }

@@ -23,15 +23,15 @@ use crate::memory_store::MemoryStore;
 /// A test's world. Clones are one world.
 #[derive(Clone)]
 pub struct World {
-    /// What survives a crash.
+    /// The disk, which survives a crash.
     pub disk: MemoryStore,
-    /// Everybody's time.
+    /// The clock of all gateways.
     pub clock: TestClock,
-    /// What took effect.
+    /// The effects so far.
     pub ledger: Ledger,
-    /// How gateways behave.
+    /// The settings of gateways.
     pub settings: Settings,
-    /// What gateways allow.
+    /// The policy of gateways.
     pub policy: Policy,
     /// Where scripts run; nowhere, unless a test says so.
     pub scripts: Option<Arc<dyn ScriptHost>>,
@@ -243,7 +243,7 @@ pub fn says(by: Caller, target: Target, answer: Answer) -> Decide {
     Decide { target, by, channel: "test".into(), answer, comment: None }
 }
 
-/// What tests do with a gateway, in the words of tests.
+/// Shorthands of tests for a gateway.
 pub trait InTests {
     /// Calls as the agent, until it pauses or ends.
     fn ask(&self, path: &str, args: Value)
@@ -262,7 +262,7 @@ pub trait InTests {
     fn end_of(&self, execution: &ExecutionResult) -> impl Future<Output = ExecutionResult> + Send;
     /// Calls as the agent, has Ann say yes to what is asked, and waits for the end.
     fn approved(&self, path: &str, args: Value) -> impl Future<Output = ExecutionResult> + Send;
-    /// The questions nobody answered yet, oldest first.
+    /// The open questions, oldest first.
     fn open(&self) -> impl Future<Output = Vec<ElicitationRow>> + Send;
     /// The names of an execution's journal events, in order.
     fn story(&self, execution: &ExecutionResult) -> impl Future<Output = Vec<&'static str>> + Send;

@@ -91,7 +91,7 @@ async fn every_commit_can_be_crashed_at_until_a_run_completes() {
 #[tokio::test]
 async fn the_same_seed_gives_the_same_faults() {
     let failures = async |seed| -> Vec<bool> {
-        let faults = Faults::none().failing_one_in(4, seed).shaken(3, seed);
+        let faults = Faults::none().failing_one_in(4, seed).yielding_at_random(3, seed);
         let store = wrap(&MemoryStore::new(), &faults);
         let mut failures = Vec::new();
         for _ in 0..100 {
@@ -109,7 +109,7 @@ async fn the_same_seed_gives_the_same_faults() {
 #[tokio::test]
 async fn what_is_on_its_way_when_the_process_dies_is_not_answered() {
     let (disk, subject) = (MemoryStore::new(), Subject::new());
-    let faults = Faults::none().shaken(50, 3);
+    let faults = Faults::none().yielding_at_random(50, 3);
     let store = wrap(&disk, &faults);
     let (result, ()) = tokio::join!(store.commit(subject.start()), async {
         while disk.execution(subject.id).await.unwrap().is_none() {

@@ -1,6 +1,6 @@
 //! `apply`: the one function that changes an execution.
 //!
-//! Each event names the phase it needs. What does not fit is refused with both names, and the execution is poisoned: a
+//! Each event needs a certain phase. An event that does not fit is refused with both names, and the execution is poisoned: a
 //! journal that contradicts itself must not run anything.
 
 use std::collections::BTreeSet;
@@ -22,18 +22,16 @@ use crate::time::Timestamp;
 
 /// An event that does not fit the state it met.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[expect(missing_docs, reason = "the names say it")]
 pub enum ApplyError {
     /// A journal without a first event.
     #[error("the journal is empty")]
     Empty,
-    /// The event does not fit.
     #[error("event {event} does not fit: {problem} (execution in state {state})")]
     Illegal {
         /// The state it met.
         state: String,
-        /// The event.
         event: &'static str,
-        /// What does not fit.
         problem: &'static str,
     },
     /// An earlier event did not fit, so nothing does any more.
@@ -215,7 +213,7 @@ impl Execution {
                     return Err("the call has asked as often as it may");
                 }
                 run.asks.push(elicitation.id);
-                run.last = LastMark::AtAsk;
+                run.last = LastMark::AtQuestion;
                 run.entries = 0;
             }
             _ => return Err("the call is in no phase to ask"),
@@ -230,7 +228,7 @@ impl Execution {
         if asked.state != AskedState::Open {
             return Err("the elicitation was decided already");
         }
-        timely(&asked.elicitation, decision)?;
+        check_time(&asked.elicitation, decision)?;
         asked.state = AskedState::Decided(decision.clone());
         let (call, origin) = (asked.elicitation.call, asked.elicitation.origin);
         let call = self.call_mut(call)?;
@@ -249,7 +247,7 @@ impl Execution {
         }
     }
 
-    /// Whoever reads a question, or has approved it, keeps the digest that was shown; where there is no such question, the
+    /// A question that is open or approved keeps the digest that was shown; where there is no such question, the
     /// next one is bound to the new policy.
     fn rejudge(&mut self, no: CallNo, policy_version: Digest) -> Fits {
         let call = self.call(no).ok_or("no such call")?;
@@ -268,7 +266,7 @@ impl Execution {
         Ok(())
     }
 
-    /// Whether the gate's question about this call was withdrawn: nobody said no.
+    /// Whether the gate's question about this call was withdrawn, not denied.
     fn was_withdrawn(&self, call: &Call) -> bool {
         let Phase::Refused { elicitation } = call.phase else { return false };
         let decision = self.find(elicitation).and_then(Asked::decision);
@@ -296,9 +294,9 @@ impl Execution {
                 let outcome = self.use_decision(at, *elicitation)?;
                 let authorises = self.find(*elicitation).is_some_and(|a| a.elicitation.authorises());
                 let run = self.running(no)?;
-                run.last = LastMark::LetPast;
+                run.last = LastMark::AllowedToRun;
                 run.entries = 1;
-                run.let_past_a_yes |= outcome == Outcome::Approved && authorises;
+                run.allowed_by_approval |= outcome == Outcome::Approved && authorises;
                 Ok(())
             }
             (StartedBy::Retry, Phase::Retrying { run, by: who, at: said_at }) => {
@@ -361,10 +359,7 @@ impl Execution {
     }
 
     fn settled(&mut self, at: Timestamp, no: CallNo, outcome: CallOutcome) -> Fits {
-        self.progress.weigh(match &outcome {
-            CallOutcome::Succeeded(value) => value.as_str().len(),
-            CallOutcome::Failed(failure) => failure.message.len(),
-        });
+        self.progress.weigh(outcome.bytes());
         self.call_mut(no)?.phase = Phase::Settled(outcome);
         self.unsettled.remove(&no);
         self.progress.complete_call(no, at);
@@ -442,7 +437,7 @@ impl Execution {
 }
 
 /// R7: people decide before the expiry, the clock from it on; there is no moment at which both or neither may.
-fn timely(elicitation: &Elicitation, decision: &Decision) -> Fits {
+fn check_time(elicitation: &Elicitation, decision: &Decision) -> Fits {
     let expired = decision.at >= elicitation.expires_at;
     match (&decision.by, decision.outcome) {
         (Decider::Clock, Outcome::Expired) if expired => Ok(()),

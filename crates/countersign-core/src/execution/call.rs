@@ -10,23 +10,20 @@ use crate::time::Timestamp;
 
 /// A call as its journal tells it.
 #[derive(Debug, Clone, PartialEq)]
+#[expect(missing_docs, reason = "the names say it")]
 pub struct Call {
-    /// Its number.
     pub no: CallNo,
-    /// The tool.
     pub path: ToolPath,
-    /// What the tool was.
     pub fingerprint: Fingerprint,
-    /// What it does to the world.
+    /// The tool's effects on the world.
     pub effects: Effects,
-    /// The arguments.
     pub args: Canonical,
     /// The policy that judged it last.
     pub policy_version: Digest,
     /// The policy that [`Self::digest`] binds: the one its question was asked under. A later policy that leaves the
     /// question as it is leaves the digest too, so that nothing changes under the person who reads it.
     pub asked_under: Digest,
-    /// What an approval of it is bound to.
+    /// The digest that an approval is bound to.
     pub digest: Digest,
     /// The line of the script's source that made it, from 1.
     pub line: Option<u32>,
@@ -37,75 +34,69 @@ pub struct Call {
 
 /// How far a call got. Each phase knows only what belongs to it.
 #[derive(Debug, Clone, PartialEq)]
+#[expect(missing_docs, reason = "the names say it")]
 pub enum Phase {
-    /// Issued; policy has not spoken yet.
+    /// Issued, and not judged by policy yet.
     Issued,
-    /// The gate asked; nobody answered yet.
+    /// The gate asked and has no answer yet.
     Asked {
-        /// The gate's question.
         elicitation: ElicitationId,
     },
     /// The gate's question was answered with yes; the start is not recorded yet.
     Cleared {
-        /// The gate's question.
         elicitation: ElicitationId,
     },
     /// The gate's question was answered with anything else; the outcome is not recorded yet.
     Refused {
-        /// The gate's question.
         elicitation: ElicitationId,
     },
-    /// The handler was let run.
+    /// The start of the handler is recorded.
     Running(Run),
-    /// Started, and nobody knows what became of it.
+    /// Started, and the outcome is unknown.
     InDoubt(Run),
-    /// A person said: run it again.
+    /// A person had it run again; the start is not recorded yet.
     Retrying {
         /// The run that is in doubt.
         run: Run,
-        /// Who said it.
         by: PrincipalId,
-        /// When they said it.
         at: Timestamp,
     },
-    /// Done.
     Settled(CallOutcome),
 }
 
-/// A handler that was let run.
+/// A run of a handler.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Run {
-    /// On what authority it was first let run.
+    /// The authority on which it first ran.
     pub by: StartedBy,
-    /// Who had it run again, and when they said so.
+    /// The person who had it run again, and when.
     pub retried: Option<(PrincipalId, Timestamp)>,
     /// Its questions so far, in order.
     pub asks: Vec<ElicitationId>,
     /// The work it recorded.
     pub steps: Vec<Step>,
     pub(super) last: LastMark,
-    pub(super) let_past_a_yes: bool,
+    pub(super) allowed_by_approval: bool,
     pub(super) permit: PermitState,
-    /// How often it was entered since it last got further: asked, was answered, or recorded a step.
+    /// The number of entries since it last made progress: asked, was answered, or recorded a step.
     pub(super) entries: u32,
 }
 
 /// A recorded piece of work.
 #[derive(Debug, Clone, PartialEq)]
+#[expect(missing_docs, reason = "the names say it")]
 pub struct Step {
-    /// Its name.
     pub name: String,
-    /// What it gave.
     pub value: Verbatim,
 }
 
 /// The last of the two things that decide whether a crash leaves doubt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum LastMark {
-    /// It was let run on: it may have had effects since.
-    LetPast,
-    /// It asked: a resumable handler has by contract changed nothing that it would change again.
-    AtAsk,
+    /// It was allowed to run or to continue: it may have had effects since.
+    AllowedToRun,
+    /// It waits at a question: a resumable handler has by contract changed nothing that it would change again.
+    AtQuestion,
 }
 
 /// Whether the handler may be entered. Unspent by a recorded start, spent by entering, lost with the process.
@@ -150,13 +141,13 @@ impl Call {
     /// at a question where its handler could be entered again.
     pub fn would_be_in_doubt(&self) -> bool {
         let Phase::Running(run) = &self.phase else { return false };
-        self.must_not_be_repeated() && (run.last == LastMark::LetPast || !self.effects.is_resumable())
+        self.must_not_be_repeated() && (run.last == LastMark::AllowedToRun || !self.effects.is_resumable())
     }
 
     /// Whether it runs and may have an effect that must not happen twice.
     pub fn must_not_be_repeated(&self) -> bool {
         let Phase::Running(run) = &self.phase else { return false };
-        self.effects.is_at_most_once() || run.let_past_a_yes && !self.effects.idempotent
+        self.effects.is_at_most_once() || run.allowed_by_approval && !self.effects.idempotent
     }
 
     /// Whether it may have had an effect that cancelling would hide.
@@ -165,16 +156,16 @@ impl Call {
             Phase::Issued | Phase::Asked { .. } | Phase::Cleared { .. } | Phase::Refused { .. } => false,
             Phase::Running(run) => {
                 let dangerous =
-                    self.effects.destructive || self.effects.is_at_most_once() || run.let_past_a_yes;
-                let at_resumable_ask = run.last == LastMark::AtAsk && self.effects.is_resumable();
-                // Of the run before a retry nobody knows what it did.
-                run.by == StartedBy::Retry || dangerous && (!at_resumable_ask || !run.steps.is_empty())
+                    self.effects.destructive || self.effects.is_at_most_once() || run.allowed_by_approval;
+                let at_resumable_question = run.last == LastMark::AtQuestion && self.effects.is_resumable();
+                // The effects of the run before a retry are unknown.
+                run.by == StartedBy::Retry || dangerous && (!at_resumable_question || !run.steps.is_empty())
             }
             Phase::InDoubt(_) | Phase::Retrying { .. } | Phase::Settled(_) => true,
         }
     }
 
-    /// How often it was entered, with the entering that is recorded and did not happen yet; nothing where there is none.
+    /// The number of entries, where the last one is recorded and has not happened yet.
     pub(super) fn entries_if_unentered(&self) -> Option<u32> {
         match &self.phase {
             Phase::Running(run) if run.permit == PermitState::Unspent => Some(run.entries),
@@ -182,7 +173,7 @@ impl Call {
         }
     }
 
-    /// Gives back the permit of an entering that is recorded. Whether it is.
+    /// Gives back the permit of a recorded entry. Returns whether the entry was recorded.
     pub(super) fn restore_permit(&mut self, is_recorded: impl FnOnce(&Run) -> bool) -> bool {
         match &mut self.phase {
             Phase::Running(run) if is_recorded(run) => {
@@ -213,8 +204,8 @@ impl Run {
             retried: None,
             asks: Vec::new(),
             steps,
-            last: LastMark::LetPast,
-            let_past_a_yes: false,
+            last: LastMark::AllowedToRun,
+            allowed_by_approval: false,
             permit: PermitState::Unspent,
             entries: 1,
         }

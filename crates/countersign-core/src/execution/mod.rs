@@ -2,7 +2,7 @@
 //!
 //! [`Execution`] is a value. [`Execution::apply`] is the only way it changes, the same function live, on recovery and in
 //! tests; an event that does not fit is a typed error that names both and poisons the execution. [`Execution::next`]
-//! says what is to be done. Rule R1 is structural: no sequence of events reaches [`Phase::Running`] for a destructive
+//! is the next step. Rule R1 is structural: no sequence of events reaches [`Phase::Running`] for a destructive
 //! call without an approval that fits, and only a call in that phase yields a [`StartPermit`].
 
 mod apply;
@@ -45,62 +45,49 @@ pub struct Execution {
 
 /// A question of this execution, and its decision once there is one.
 #[derive(Debug, Clone, PartialEq)]
+#[expect(missing_docs, reason = "the names say it")]
 pub struct Asked {
-    /// The question.
     pub elicitation: Elicitation,
-    /// When it was asked.
     pub at: Timestamp,
-    /// Where it stands.
     pub state: AskedState,
 }
 
-/// Where a question stands.
+/// The state of a question.
 #[derive(Debug, Clone, PartialEq)]
 pub enum AskedState {
-    /// Nobody answered yet.
+    /// There is no answer yet.
     Open,
     /// Answered, and the answer not used yet.
     Decided(Decision),
-    /// Answered, and the answer given to the handler or used to start it. Never again.
+    /// Answered, and the answer was given to the handler or used to start it. It cannot be used again.
     Used(Decision),
 }
 
 /// How an execution ended.
 #[derive(Debug, Clone, PartialEq)]
+#[expect(missing_docs, reason = "the names say it")]
 pub enum End {
-    /// With an outcome.
-    Finished {
-        /// When.
-        at: Timestamp,
-        /// The outcome.
-        outcome: CallOutcome,
-        /// What a script logged.
-        logs: Vec<LogLine>,
-    },
-    /// Stopped.
-    Cancelled {
-        /// When.
-        at: Timestamp,
-        /// Why.
-        reason: String,
-    },
+    /// It has an outcome.
+    Finished { at: Timestamp, outcome: CallOutcome, logs: Vec<LogLine> },
+    /// It was cancelled.
+    Cancelled { at: Timestamp, reason: String },
 }
 
-/// Where an execution stands, for lists and callers.
+/// The status of an execution, for lists and callers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Status {
-    /// Something of ours is to be done or being done.
+    /// The gateway or a handler has something to do.
     Running,
     /// Everything waits for a person.
     Waiting,
-    /// A call started and nobody knows its outcome.
+    /// A call started and its outcome is unknown.
     InDoubt,
     /// Ended with a value.
     Succeeded,
     /// Ended with a failure.
     Failed,
-    /// Stopped.
+    /// It was cancelled.
     Cancelled,
 }
 
@@ -117,12 +104,13 @@ impl Status {
         }
     }
 
-    /// Whether nothing will change any more.
+    /// Whether it can no longer change.
     pub fn is_final(self) -> bool {
         matches!(self, Self::Succeeded | Self::Failed | Self::Cancelled)
     }
 }
 
+#[expect(missing_docs, reason = "the names say it")]
 impl Execution {
     /// Folds a journal. Its first event must be `Started`.
     pub fn replay<'a>(events: impl IntoIterator<Item = &'a Event>) -> Result<Self, ApplyError> {
@@ -136,7 +124,7 @@ impl Execution {
         Ok(execution)
     }
 
-    /// No handler of it runs in this process: what was entered must be entered again, or is in doubt.
+    /// Records that none of its handlers runs in this process: a started call must be entered again, or is in doubt.
     pub fn lose_handlers(&mut self) {
         self.calls.iter_mut().for_each(Call::lose_permit);
     }
@@ -158,7 +146,7 @@ impl Execution {
         restored
     }
 
-    /// A handler of it runs in this process, whatever a journal that was read again knows of that.
+    /// Records that a call's handler runs in this process, which a journal that was read again does not show.
     pub fn keep_handler(&mut self, no: CallNo) {
         if let Some(call) = self.calls.get_mut(no.0 as usize) {
             call.keep_permit();
@@ -175,7 +163,6 @@ impl Execution {
         }
     }
 
-    /// The id.
     pub fn id(&self) -> ExecutionId {
         self.facts.execution
     }
@@ -185,17 +172,16 @@ impl Execution {
         self.facts.kind
     }
 
-    /// The session.
     pub fn session(&self) -> &SessionId {
         &self.facts.session
     }
 
-    /// Who asked for it, with the roles of that moment.
+    /// The requester, with the roles of that moment.
     pub fn requester(&self) -> &Principal {
         &self.facts.requester
     }
 
-    /// The token they used.
+    /// The requester's token.
     pub fn token(&self) -> Option<TokenId> {
         self.facts.token
     }
@@ -205,12 +191,11 @@ impl Execution {
         self.facts.idempotency_key.as_deref()
     }
 
-    /// When it was accepted.
     pub fn started_at(&self) -> Timestamp {
         self.started_at
     }
 
-    /// How many events made it what it is.
+    /// The number of its events.
     pub fn version(&self) -> u64 {
         self.version
     }
@@ -220,12 +205,10 @@ impl Execution {
         self.latest
     }
 
-    /// Its calls, in issue order.
     pub fn calls(&self) -> &[Call] {
         &self.calls
     }
 
-    /// One call.
     pub fn call(&self, no: CallNo) -> Option<&Call> {
         self.calls.get(no.0 as usize)
     }
@@ -235,17 +218,16 @@ impl Execution {
         &self.asked
     }
 
-    /// One question.
     pub fn find(&self, id: ElicitationId) -> Option<&Asked> {
         self.asked.iter().find(|a| a.elicitation.id == id)
     }
 
-    /// The questions nobody answered yet, oldest first.
+    /// The open questions, oldest first.
     pub fn open(&self) -> impl Iterator<Item = &Elicitation> {
         self.asked.iter().filter(|a| a.state == AskedState::Open).map(|a| &a.elicitation)
     }
 
-    /// Who wants it stopped as soon as none of its calls may be having an effect, and why.
+    /// The principal that wants it stopped as soon as none of its calls may be having an effect, and the reason.
     pub fn cancel_request(&self) -> Option<&(PrincipalId, String)> {
         self.cancel_request.as_ref()
     }
@@ -255,7 +237,6 @@ impl Execution {
         self.end.as_ref()
     }
 
-    /// Where it stands.
     pub fn status(&self) -> Status {
         match &self.end {
             Some(End::Cancelled { .. }) => Status::Cancelled,

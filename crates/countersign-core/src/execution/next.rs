@@ -1,4 +1,4 @@
-//! `next`: what an execution wants done, live and after a crash, and whether a call may start.
+//! `next`: the next step of an execution, live and after a crash, and whether a call may start.
 
 use countersign_sdk::Outcome;
 
@@ -11,7 +11,7 @@ use crate::event::{CallOutcome, EventBody, Failure, Kind, StartedBy};
 use crate::ids::{CallNo, ElicitationId};
 use crate::time::Timestamp;
 
-/// What is to be done. The kernel records the event first, then performs the effect.
+/// The next step. The kernel records the event first, then performs the effect.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Next {
     /// Issue the call.
@@ -26,23 +26,23 @@ pub enum Next {
     Enter(CallNo),
     /// Record that the handler is entered again, then enter it: it has none in this process, and that leaves no doubt.
     EnterAgain(CallNo),
-    /// Record that nobody knows what became of a call, after its open questions were withdrawn.
+    /// Record that a call's outcome is unknown, after its open questions were withdrawn.
     FindInDoubt(CallNo, Option<&'static str>),
-    /// Let the script run on: nothing of its calls is to be done.
+    /// Let the script run on: its calls need nothing.
     RunScript,
     /// A handler runs; its outcome comes by itself.
     AwaitHandler(CallNo),
-    /// Only people can bring it on. It may be parked.
+    /// It waits for people. It may be parked.
     AwaitPeople,
-    /// Only a person can settle it.
+    /// It waits for a person to settle the call.
     AwaitSettlement(CallNo),
     /// Record the end.
     Finish(CallOutcome),
-    /// Nothing: it has ended.
+    /// It has ended.
     Done,
 }
 
-/// What a start is checked against: the moment, the tool and the policy as they are now.
+/// The conditions of a start: the time, the tool and the policy as they are now.
 #[derive(Debug, Clone, Copy)]
 pub struct Terms {
     /// The moment of the start.
@@ -56,13 +56,13 @@ pub struct Terms {
 /// Why an approved call may not start after all.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
-    /// The approval came too late to be used.
+    /// The approval expired before its use.
     #[error("the approval expired at {0} before the call could start; call again to be asked anew")]
     Expired(Timestamp),
-    /// The tool is not what it was.
+    /// The tool changed.
     #[error("the tool changed since it was approved; call again to be asked about what it is now")]
     ToolChanged,
-    /// The policy is not what it was.
+    /// The policy changed.
     #[error("the policy changed since this was approved; call again to be judged by what it is now")]
     PolicyChanged,
     /// There is no approval to use.
@@ -81,11 +81,11 @@ impl Refusal {
     }
 }
 
-/// What the caller reads of a handler that brought the process down again and again.
+/// The text for the caller of a handler that brought the process down again and again.
 const CRASHED_REPEATEDLY: &str = "the process died each time while the tool's handler ran";
 
 impl Execution {
-    /// What is to be done next.
+    /// The next step.
     pub fn next(&self) -> Next {
         if self.end.is_some() {
             return Next::Done;
@@ -107,7 +107,7 @@ impl Execution {
         }
     }
 
-    /// What is to be done about each call, in issue order. Nothing is, while one of them is in doubt.
+    /// The next step of each call, in issue order; none while a call is in doubt.
     pub fn next_of_calls(&self) -> impl Iterator<Item = Next> {
         let halted = self.in_doubt().is_some();
         self.unsettled().filter(move |_| !halted).filter_map(|call| self.next_of(call))
@@ -191,7 +191,7 @@ impl Execution {
         Ok(EventBody::CallStarted { call: call.no, by: StartedBy::Decision { elicitation } })
     }
 
-    /// When the word on which a destructive call was started expired, if it has: an approval, or "run it again".
+    /// The time at which the approval or retry that started a destructive call expired, if it has.
     fn expired_authority(&self, call: &Call, now: Timestamp) -> Option<Timestamp> {
         let run = call.run().filter(|_| call.effects.destructive)?;
         let expires_at = match (&run.by, &run.retried) {
@@ -202,7 +202,7 @@ impl Execution {
         (now >= expires_at).then_some(expires_at)
     }
 
-    /// What an approval of this call would be bound to, given the tool and policy of this moment.
+    /// The binding of an approval of this call, given the current tool and policy.
     pub fn binding<'a>(
         &'a self,
         call: &'a Call,
@@ -225,7 +225,7 @@ impl Execution {
     }
 }
 
-/// What the caller is told of a decision that was not a yes.
+/// The failure for the caller of a call that was not approved.
 pub fn refused(decision: &Decision) -> Failure {
     let why = decision.comment.as_deref().map(|c| format!(" Reason: {c}")).unwrap_or_default();
     match (decision.outcome, &decision.by) {

@@ -1,4 +1,4 @@
-//! Leave to start a handler: made here and nowhere else, from a recorded start.
+//! The permission to start a handler: made here and nowhere else, from a recorded start.
 
 use countersign_sdk::permit::Permit;
 use countersign_sdk::{Authority, Tool};
@@ -10,7 +10,7 @@ use crate::elicitation::Decider;
 use crate::event::StartedBy;
 use crate::ids::CallNo;
 
-/// Leave to enter one handler once. The kernel's one place that starts handlers takes it by value.
+/// The permission to enter one handler once. The kernel's one place that starts handlers takes it by value.
 #[derive(Debug)]
 #[must_use = "a permit that is dropped leaves a started call without a handler"]
 pub struct StartPermit {
@@ -36,7 +36,7 @@ impl StartPermit {
 }
 
 impl Execution {
-    /// The permit of a call whose start, or whose entering again, was just recorded; each record yields one.
+    /// The permit of a call whose start or repeated entry was just recorded; each record yields one.
     pub fn take_permit(&mut self, no: CallNo) -> Option<StartPermit> {
         if self.poisoned {
             return None;

@@ -1,4 +1,4 @@
-//! What a script asked for and what it was given: the part of its journal that a replay is held against.
+//! The requests and completions of a script: the part of its journal that a replay is compared with.
 //!
 //! Promise (R8): the same code, given the recorded completions in their recorded order, asks for the same, or the first
 //! difference is named with both digests before anything runs. A completed request is never carried out again.
@@ -11,7 +11,7 @@ use crate::event::{CallOutcome, Failure, Script};
 use crate::ids::{CallNo, RequestNo};
 use crate::time::Timestamp;
 
-/// How far a script came, as its journal tells it.
+/// The progress of a script, as its journal tells it.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Progress {
     requests: Vec<Recorded>,
@@ -22,25 +22,24 @@ pub struct Progress {
     weight: usize,
 }
 
-/// Something a script asked for.
+/// A request of a script.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Recorded {
-    /// What it asked for, as one digest.
+    /// The digest of the request.
     pub digest: Digest,
-    /// What became of it.
+    /// The result of the request.
     pub became: Became,
 }
 
-/// What became of a request.
+/// The result of a request.
 #[derive(Debug, Clone, PartialEq)]
+#[expect(missing_docs, reason = "the names say it")]
 pub enum Became {
-    /// A call.
     Call(CallNo),
-    /// Nothing: it throws where the script made it.
+    /// Refused: it throws where the script made it.
     Refused {
-        /// What the script wrote.
+        /// The path as the script wrote it.
         path: String,
-        /// Why.
         failure: Failure,
     },
     /// A sleep that is not over yet.
@@ -52,18 +51,18 @@ pub enum Became {
     Awake,
 }
 
-/// Something a script is given.
+/// A completion of a request.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Completed {
     /// The request it answers.
     pub request: RequestNo,
     /// When it was recorded.
     pub at: Timestamp,
-    /// What the script gets.
+    /// The outcome that the script gets.
     pub outcome: CallOutcome,
 }
 
-/// A replay that does not do what its journal says was done.
+/// A replay that differs from its journal.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "the replay left its journal at request {request}: recorded was {expected}, the script now asks for {found}; \
@@ -85,22 +84,12 @@ impl Divergence {
 
 /// The digest of a call as a script asks for it.
 pub fn call_digest(path: &str, args: &Canonical) -> Digest {
-    digest_of(&[b"countersign/request/call/1", path.as_bytes(), args.as_str().as_bytes()])
+    Digest::of_parts(&[b"countersign/request/call/1", path.as_bytes(), args.as_str().as_bytes()])
 }
 
 /// The digest of a sleep as a script asks for it.
 pub fn sleep_digest(ms: u64) -> Digest {
-    digest_of(&[b"countersign/request/sleep/1", &ms.to_be_bytes()])
-}
-
-/// Every part is preceded by its length, so that no two requests share their bytes.
-fn digest_of(parts: &[&[u8]]) -> Digest {
-    let mut bytes = Vec::new();
-    for part in parts {
-        bytes.extend_from_slice(&(part.len() as u64).to_be_bytes());
-        bytes.extend_from_slice(part);
-    }
-    Digest::of(&bytes)
+    Digest::of_parts(&[b"countersign/request/sleep/1", &ms.to_be_bytes()])
 }
 
 impl Execution {
@@ -109,12 +98,12 @@ impl Execution {
         self.facts.script.as_deref()
     }
 
-    /// How far the script came.
+    /// The script's progress.
     pub fn progress(&self) -> &Progress {
         &self.progress
     }
 
-    /// What the script is given, in its recorded order, from the `from`th on.
+    /// The script's completions in their recorded order, from the `from`th on.
     pub fn completed(&self, from: usize) -> impl Iterator<Item = Completed> {
         self.progress.completions.iter().skip(from).map(|(request, at)| Completed {
             request: *request,
@@ -123,7 +112,7 @@ impl Execution {
         })
     }
 
-    /// What is recorded under a number; nothing where the request is new. An error where it is not the recorded one.
+    /// The recorded request with a number; nothing where the request is new, an error where it is another one.
     pub fn holds_against(&self, request: RequestNo, found: Digest) -> Result<Option<&Recorded>, Divergence> {
         match self.progress.requests.get(request.0 as usize) {
             Some(recorded) if recorded.digest == found => Ok(Some(recorded)),

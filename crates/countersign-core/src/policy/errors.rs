@@ -1,4 +1,4 @@
-//! Everything that is wrong with the rules of a file, at once: nobody likes to fix and start and fix again.
+//! All problems of a file's rules at once, so that one edit can fix them.
 
 /// Why a file's rules cannot be used. Never empty. `Display` prints one line for each error.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -15,7 +15,7 @@ pub struct PolicyError {
     pub line: usize,
     /// The rule, from 1, if it is about one.
     pub rule: Option<usize>,
-    /// What is wrong, and what to write instead.
+    /// The problem, and what to write instead.
     pub reason: String,
 }
 

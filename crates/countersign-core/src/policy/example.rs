@@ -1,4 +1,4 @@
-//! Examples: what a rule says about itself, checked when it is loaded.
+//! Examples in a rule, checked when the rule is loaded.
 //!
 //! An example is a path, and after a space the arguments if there are any. It is tried on its own rule alone, as a call
 //! by an agent of a tool of which nothing is known: destructive, not idempotent, open to the world, from a source named
@@ -12,7 +12,7 @@ use super::explain::RuleOutcome;
 use super::pattern::PathPattern;
 use super::predicate::{Facts, Predicate};
 
-/// What an example says that the rule does with it.
+/// The outcome that an example expects of its rule.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Expectation {
     Matches,
@@ -57,7 +57,7 @@ impl<'t> Example<'t> {
         Ok(Self { text, path, args: Value::Object(args) })
     }
 
-    /// Tries it on a rule; an error says what came out instead.
+    /// Tries it on a rule; the error names the actual outcome.
     pub(super) fn check(
         &self,
         expected: Expectation,

@@ -1,4 +1,4 @@
-//! Why policy says what it says: every rule in order, and which one decided.
+//! The reasons of a verdict: every rule in order, and which one decided.
 
 use std::fmt;
 
@@ -15,28 +15,27 @@ pub struct Explanation {
     pub path: ToolPath,
     /// Every rule, in the order of the file.
     pub rules: Vec<RuleReport>,
-    /// What came of it; the same as `decide` says.
+    /// The verdict, the same as that of `decide`.
     pub verdict: Verdict,
 }
 
-/// What became of one rule.
+/// A rule and its outcome.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the names say it")]
 pub struct RuleReport {
     /// Which of the file, from 1.
     pub number: usize,
     /// The line of its `[[rule]]`.
     pub line: usize,
-    /// The tools it speaks of.
     pub pattern: PathPattern,
-    /// What must also be true.
+    /// The predicate.
     pub when: Option<String>,
-    /// What it says.
     pub effect: Effect,
     /// What became of it.
     pub outcome: RuleOutcome,
 }
 
-/// What became of a rule.
+/// The outcome of a rule.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RuleOutcome {
     /// It matches, and decides.

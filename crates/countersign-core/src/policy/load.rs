@@ -1,7 +1,7 @@
 //! Reading rules from a `countersign.toml`.
 //!
 //! Promise: either every rule is sound and its examples hold, or there is a list of everything that is wrong, each with
-//! its line. A file that is no TOML is reported as that alone: what its rules say is anybody's guess.
+//! its line. A file that is no TOML is reported as that alone, because its rules cannot be read.
 
 use std::ops::Range;
 use std::time::Duration;
@@ -20,7 +20,7 @@ use super::rule::{Effect, Rule};
 
 /// The most rules a file may have.
 pub const MAX_RULES: usize = 1_000;
-/// The longest reason, in bytes: it stands in a prompt.
+/// The longest reason, in bytes: it is shown in a prompt.
 pub const MAX_REASON_BYTES: usize = 1_000;
 /// The most examples a rule may have, of each kind.
 const MAX_EXAMPLES: usize = 100;
@@ -74,7 +74,7 @@ struct RuleReader<'r, 't> {
     errors: &'r mut Vec<PolicyError>,
 }
 
-/// A value of a rule, and where it stands.
+/// A value of a rule, and its position.
 struct Found<'r> {
     text: &'r str,
     span: Range<usize>,
@@ -107,7 +107,7 @@ impl<'r, 't> RuleReader<'r, 't> {
         if let Some(effect) = effect {
             self.refuse_without_ask(effect);
         }
-        // A predicate that does not compile says nothing of its examples.
+        // Without a predicate that compiles, the examples cannot be checked.
         let (pattern, when) = match (pattern, when) {
             (Some(pattern), Ok(when)) => {
                 self.examples(Some((&pattern, when.as_ref())));

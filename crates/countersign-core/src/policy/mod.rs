@@ -1,9 +1,9 @@
 //! Policy: which calls run, which wait for a person, which are refused.
 //!
-//! Promises. The first rule that matches decides. Where none does, what reads is allowed, what is destructive asks, and what
-//! writes is allowed unless the operator wants to be asked ([`Writes`]). Where a rule cannot be evaluated the call is denied (R2), never passed on to the next rule. Rules that do not
-//! parse, do not fit together or contradict their own examples do not load at all. Deciding is pure: no clock, no
-//! randomness, no I/O; `decide` and `explain` are the same walk.
+//! Promises. The first rule that matches decides. Without one, reading tools are allowed, destructive tools ask, and writing
+//! tools are allowed unless the operator wants to be asked ([`Writes`]). Where a rule cannot be evaluated the call is denied
+//! (R2) and not passed on to the next rule. Rules that do not parse, do not fit together or contradict their own examples do
+//! not load at all. Deciding is pure: no clock, no randomness, no I/O; `decide` and `explain` are the same walk.
 //!
 //! Read [`Policy::decide`] first; `load` is how rules come to be, `predicate` how their `when` is evaluated.
 
@@ -43,30 +43,27 @@ pub struct Policy {
     inner: Arc<Inner>,
 }
 
-/// What becomes of tools that write where no rule matches.
+/// The effect on tools that write where no rule matches.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Writes {
-    /// They run.
+    /// The call runs.
     #[default]
     Allow,
-    /// A person is asked.
+    /// The gate asks a person.
     Ask,
 }
 
 /// The call that is decided on.
 #[derive(Clone, Copy, Debug)]
+#[expect(missing_docs, reason = "the names say it")]
 pub struct Subject<'a> {
-    /// The tool.
     pub path: &'a ToolPath,
-    /// What it does to the world.
+    /// The tool's effects on the world.
     pub effects: Effects,
-    /// Where it comes from.
     pub source: &'a str,
     /// The arguments, as they would run.
     pub args: &'a Value,
-    /// Who calls.
     pub principal: &'a Principal,
-    /// In which session.
     pub session: &'a SessionId,
 }
 
@@ -76,35 +73,35 @@ pub struct Subject<'a> {
 pub struct PolicyVersion(Digest);
 
 impl Policy {
-    /// Reads the `[[rule]]` tables of a `countersign.toml`. Every other top-level key is somebody else's to check.
+    /// Reads the `[[rule]]` tables of a `countersign.toml`. Other top-level keys are checked elsewhere.
     pub fn from_toml(text: &str) -> Result<Self, PolicyErrors> {
         let rules = load::read_rules(text)?;
         Ok(Self::of(rules.into(), Writes::default()))
     }
 
     /// The same rules, with another word on tools that write. It is part of the version: what was approved under one is asked
-    /// about anew under the other.
+    /// about again under the other.
     #[must_use]
     pub fn with_writes(&self, writes: Writes) -> Self {
         Self::of(Arc::clone(&self.inner.rules), writes)
     }
 
-    /// What becomes of tools that write where no rule matches.
+    /// The effect on tools that write where no rule matches.
     pub fn writes(&self) -> Writes {
         self.inner.writes
     }
 
-    /// What the rules say, as one digest.
+    /// The digest of the rules' meaning.
     pub fn version(&self) -> &PolicyVersion {
         &self.inner.version
     }
 
-    /// What is to become of this call.
+    /// The verdict on this call.
     pub fn decide(&self, subject: &Subject<'_>) -> Verdict {
         self.walk(subject, |_, _| {})
     }
 
-    /// The same, with what became of every rule.
+    /// The same, with the outcome of every rule.
     pub fn explain(&self, subject: &Subject<'_>) -> Explanation {
         let mut rules = Vec::with_capacity(self.rules().len());
         let verdict = self.walk(subject, |rule, outcome| rules.push(RuleReport::of(rule, outcome.clone())));
@@ -158,7 +155,6 @@ impl Policy {
 }
 
 impl Default for Policy {
-    /// No rules.
     fn default() -> Self {
         Self::of(Arc::new([]), Writes::default())
     }

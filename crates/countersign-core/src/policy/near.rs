@@ -1,4 +1,4 @@
-//! The name that was probably meant: what turns "unknown" into a message one can act on.
+//! The name that was probably meant, for messages about unknown names.
 
 /// The candidate nearest to a misspelt word, if one is near enough to be worth naming.
 pub(super) fn nearest<'c>(word: &str, candidates: impl IntoIterator<Item = &'c str>) -> Option<&'c str> {

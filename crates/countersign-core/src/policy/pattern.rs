@@ -54,7 +54,7 @@ impl PathPattern {
 
     /// Whether the pattern fits this path, whole.
     pub fn matches(&self, path: &ToolPath) -> bool {
-        // Most patterns miss most paths, and most of those can be told by their ends.
+        // Most patterns miss most paths, and the end of a path mostly shows it.
         let (head, tail) = (&self.text[..self.head], &self.text[self.tail..]);
         path.as_str().starts_with(head) && path.as_str().ends_with(tail) && self.fits(path)
     }
@@ -103,6 +103,7 @@ impl PathPattern {
 
 /// Why a string is no pattern.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[expect(missing_docs, reason = "the names say it")]
 pub enum PatternError {
     /// Nothing there.
     #[error("the pattern is empty; write a path such as \"github.issues.*\", or \"**\" for every tool")]
@@ -124,26 +125,16 @@ pub enum PatternError {
     /// Two dots in a row, or one at an end.
     #[error("pattern {0:?} has an empty segment; put one name, \"*\" or \"**\" between two dots")]
     EmptySegment(String),
-    /// `iss*`, `***` and their kin.
+    /// `iss*`, `***` and the like.
     #[error(
         "segment {segment:?} of pattern {pattern:?} mixes a wildcard with other text; a segment is a name, \"*\" (one segment) or \"**\" (one or more); to match inside a segment write when = 'tool.path.startsWith(\"…\")'"
     )]
-    PartialWildcard {
-        /// The whole pattern.
-        pattern: String,
-        /// The segment.
-        segment: String,
-    },
+    PartialWildcard { pattern: String, segment: String },
     /// A character that no path has.
     #[error(
         "segment {segment:?} of pattern {pattern:?} can be in no path; segments start with a-z and go on with a-z, 0-9 and _"
     )]
-    BadSegment {
-        /// The whole pattern.
-        pattern: String,
-        /// The segment.
-        segment: String,
-    },
+    BadSegment { pattern: String, segment: String },
 }
 
 /// `**` is one [`Step::Any`] and one [`Step::Gap`]; two in a row are two segments or more, as reading them says.

@@ -11,7 +11,7 @@ use super::explain::RuleOutcome;
 use super::pattern::PathPattern;
 use super::predicate::{Facts, Predicate};
 
-/// What a rule says of the calls it matches. Ordered: the strictest is the greatest.
+/// The effect of a rule on the calls it matches. Ordered: the strictest is the greatest.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Effect {
@@ -64,32 +64,32 @@ impl Rule {
         self.line
     }
 
-    /// The tools it speaks of.
+    /// The pattern of the tools it applies to.
     pub fn pattern(&self) -> &PathPattern {
         &self.pattern
     }
 
-    /// What must also be true of the call.
+    /// The predicate that must also be true of the call.
     pub fn when(&self) -> Option<&Predicate> {
         self.when.as_ref()
     }
 
-    /// What it says.
+    /// Its effect on matching calls.
     pub fn effect(&self) -> Effect {
         self.effect
     }
 
-    /// How long the question stands, where it says `ask`.
+    /// How long the question is open, if its effect is `ask`.
     pub fn expires(&self) -> Option<Duration> {
         self.expires
     }
 
-    /// How long the answer counts, where it says `ask`.
+    /// How long the answer counts, if its effect is `ask`.
     pub fn remember(&self) -> Option<Remember> {
         self.remember
     }
 
-    /// Why, for the person.
+    /// The reason that the person reads.
     pub fn reason(&self) -> Option<&str> {
         self.reason.as_deref()
     }
@@ -112,7 +112,7 @@ impl Rule {
     }
 }
 
-/// What a pattern and a predicate make of a call.
+/// The outcome of a pattern and a predicate for a call.
 pub(super) fn outcome(
     pattern: &PathPattern,
     when: Option<&Predicate>,

@@ -1,4 +1,4 @@
-//! What policy says of one call, and on what ground.
+//! The policy's verdict on one call, and its source.
 
 use std::fmt;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use countersign_sdk::Remember;
 use super::Writes;
 use super::rule::{Effect, Rule};
 
-/// What policy says of one call.
+/// The policy's verdict on one call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Verdict {
     /// Allow, ask or deny.
@@ -18,27 +18,27 @@ pub struct Verdict {
     pub source: VerdictSource,
     /// The rule's reason, for the person.
     pub reason: Option<String>,
-    /// How long the question stands; the configured default where nothing is said.
+    /// How long the question is open; the configured default if none.
     pub expires: Option<Duration>,
-    /// How long the answer counts; the tool's or the configured default where nothing is said.
+    /// How long the answer counts; the tool's or the configured default if none.
     pub remember: Option<Remember>,
 }
 
-/// On what ground policy says what it says.
+/// The source of a verdict.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the names say it")]
 pub enum VerdictSource {
     /// This rule is the first that matches.
     Rule {
         /// Which of the file, from 1.
         number: usize,
-        /// Its pattern.
         match_: Arc<str>,
     },
     /// No rule matches, and the tool only reads.
     DefaultReads,
     /// No rule matches, and the tool writes.
     DefaultWrites {
-        /// What is said of tools that write.
+        /// The setting for tools that write.
         writes: Writes,
     },
     /// No rule matches, and the tool is destructive.
@@ -47,7 +47,6 @@ pub enum VerdictSource {
     EvaluatorFailed {
         /// Which of the file, from 1.
         number: usize,
-        /// Why not.
         problem: String,
     },
 }
@@ -64,7 +63,7 @@ impl Verdict {
         }
     }
 
-    /// The verdict where a rule could not be evaluated. What the rule would have said, and why, does not matter.
+    /// The verdict where a rule could not be evaluated: the rule's own effect and reason do not count.
     pub(super) fn of_failure(rule: &Rule, problem: String) -> Self {
         Self::plain(Effect::Deny, VerdictSource::EvaluatorFailed { number: rule.number, problem })
     }

@@ -2,7 +2,7 @@
 //!
 //! Promise: an invisible character stays only inside a sequence that Unicode lists as an emoji, and it is one of two.
 
-use super::{Fate, Plan};
+use super::{Plan, Rendering};
 
 /// Joins two emoji into one.
 const JOINER: char = '\u{200d}';
@@ -19,7 +19,7 @@ pub(super) fn keep_emoji(letters: &[char], plan: &mut Plan) {
         // Only sequences are of interest, and each has one of the two as its second or third character.
         let near = letters.iter().skip(at + 1).take(2);
         let long = if near.clone().any(|c| is_invisible_part(*c)) { emoji_at(letters, at) } else { 0 };
-        (at..at + long).for_each(|part| plan.settle(part, Fate::Settled));
+        (at..at + long).for_each(|part| plan.set(part, Rendering::Fixed));
         at += long.max(1);
     }
 }
@@ -49,7 +49,7 @@ fn is_drawn_as_emoji(sequence: &[char]) -> bool {
     sequence.first().is_some_and(|c| !c.is_ascii()) || sequence.last() == Some(&KEYCAP)
 }
 
-/// Tags spell whole texts that nobody sees; three flags are not worth it.
+/// Tags can spell invisible texts, so they are written out, and with them three flags.
 fn is_tag(c: char) -> bool {
     ('\u{e0000}'..='\u{e007f}').contains(&c)
 }

@@ -1,4 +1,4 @@
-//! What Unicode's tables say of one character.
+//! Unicode properties of one character.
 
 use icu_properties::props::{
     BidiControl, DefaultIgnorableCodePoint, EastAsianWidth, GeneralCategory, GeneralCategoryGroup, Script,
@@ -19,8 +19,8 @@ const PARTS_OF_ADDRESSES: [char; 10] = ['/', '.', ':', '@', '\\', '?', '#', '&',
 /// Ordinals of Spanish, Italian and Portuguese: raised, so nobody takes them for the letter.
 const ORDINALS: [char; 2] = ['ª', 'º'];
 
-/// What hides or misleads about a character, wherever it stands.
-pub(super) fn oddity(c: char) -> Option<Warning> {
+/// The warning about a character that hides or misleads at any position.
+pub(super) fn warning_about(c: char) -> Option<Warning> {
     if c.is_ascii() {
         return (c.is_ascii_control() && c != '\n').then_some(Warning::Control);
     }
@@ -100,7 +100,7 @@ pub(super) fn is_east_asian(script: Script) -> bool {
     [Script::Han, Script::Hiragana, Script::Katakana, Script::Hangul, Script::Bopomofo].contains(&script)
 }
 
-/// What people call the alphabet of a character.
+/// The common name of a character's alphabet.
 pub(super) fn alphabet(c: char) -> Option<&'static str> {
     let script = script(c).or_else(|| {
         let all = ScriptWithExtensions::new().get_script_extensions_val(c);

@@ -10,13 +10,13 @@ use unicode_security::mixed_script::AugmentedScriptSet;
 use super::letters::{
     alphabet, is_digit, is_disguised_ascii, is_east_asian, is_mark, is_of_a_word, looks_like_ascii, script,
 };
-use super::{Fate, Note, Plan, Warning};
+use super::{Note, Plan, Rendering, Warning};
 
 /// Writes out, or remarks on, what can be taken for something else.
 pub(super) fn write_out(letters: &[char], plan: &mut Plan) {
     for (at, c) in letters.iter().enumerate() {
         if plan.is_kept(at) && is_disguised_ascii(*c) {
-            plan.settle(at, Fate::Escaped(Some(Warning::LookAlike)));
+            plan.set(at, Rendering::Escaped(Some(Warning::LookAlike)));
         }
     }
     mixed_digits(letters, plan);
@@ -24,7 +24,7 @@ pub(super) fn write_out(letters: &[char], plan: &mut Plan) {
     for (nth, word) in words.iter().enumerate() {
         match word.kind {
             Kind::Mixed => write_out_foreign(letters, word, plan),
-            Kind::Ambiguous if !stands_among_its_own(&words, nth) => {
+            Kind::Ambiguous if !is_among_its_alphabet(&words, nth) => {
                 let name = letters.iter().take(word.end).skip(word.start).find_map(|c| alphabet(*c));
                 plan.notes.push(Note {
                     after: word.end - 1,
@@ -126,13 +126,13 @@ fn write_out_foreign(letters: &[char], word: &Word, plan: &mut Plan) {
     for at in range {
         let own = letters.get(at).and_then(|c| script(*c));
         if own.is_some() && own != home {
-            plan.settle(at, Fate::Named(Warning::LookAlike));
+            plan.set(at, Rendering::Named(Warning::LookAlike));
         }
     }
 }
 
-/// Whether the nearest plain words of the phrase are of the same alphabet: then nobody reads this one as Latin.
-fn stands_among_its_own(words: &[Word], nth: usize) -> bool {
+/// Whether the nearest plain words of the phrase are of the same alphabet: then this one is not read as Latin.
+fn is_among_its_alphabet(words: &[Word], nth: usize) -> bool {
     let Some(word) = words.get(nth) else { return false };
     let plain = |other: &&Word| !matches!(other.kind, Kind::Ambiguous | Kind::Neutral);
     let near = |other: &&Word| other.phrase == word.phrase;
@@ -154,7 +154,7 @@ fn mixed_digits(letters: &[char], plan: &mut Plan) {
         if number.iter().any(char::is_ascii_digit) && !number.iter().all(char::is_ascii) {
             for (nth, c) in number.iter().enumerate() {
                 if is_digit(*c) && !c.is_ascii() && plan.is_kept(at + nth) {
-                    plan.settle(at + nth, Fate::Named(Warning::LookAlike));
+                    plan.set(at + nth, Rendering::Named(Warning::LookAlike));
                 }
             }
         }

@@ -1,18 +1,18 @@
 //! Marks that are drawn onto other characters: accents, vowel signs, points.
 //!
 //! Promise: a letter with its marks is shown as it is only in its composed form (NFC), on a letter, without repetition, and
-//! with few of them. Whatever else looks the same is written out.
+//! with few of them. All other marks that look the same are written out.
 
 use icu_normalizer::ComposingNormalizerBorrowed;
 use icu_properties::props::Script;
 
 use super::letters::{is_letter, is_mark, is_nonspacing, is_soft_dotted, is_written_with, script};
-use super::{Fate, Plan, Warning};
+use super::{Plan, Rendering, Warning};
 
 /// The most marks on one letter; Unicode's security report (UTS 39, 5.4) draws the line here.
 const MOST_MARKS: usize = 4;
 const DOT_ABOVE: char = '\u{307}';
-/// The circle that stands for any letter where one writes about marks.
+/// The circle that replaces the letter in texts about marks.
 const DOTTED_CIRCLE: char = '\u{25cc}';
 
 /// Writes out marks that mislead.
@@ -33,13 +33,13 @@ fn floods(letters: &[char], plan: &mut Plan) {
             let astray = home.is_some_and(|script| !is_written_with(c, script));
             run = if is_nonspacing(c) { run + 1 } else { 0 };
             if !based || unseen || repeated || astray || run > MOST_MARKS {
-                plan.settle(at, Fate::Escaped(Some(Warning::Combining)));
+                plan.set(at, Rendering::Escaped(Some(Warning::Combining)));
             }
         } else {
             run = 0;
             home = script(c);
         }
-        // What follows something that is written out stands on nothing.
+        // A mark after a character that is written out has no letter to sit on.
         before = if plan.is_written_out(at) && !is_mark(c) { ' ' } else { c };
     }
 }
@@ -59,7 +59,7 @@ fn decomposed(letters: &[char], plan: &mut Plan) {
             let first_is_fine = letters.get(at).is_some_and(|c| is_composed(c.encode_utf8(&mut [0; 4])));
             for part in (at + usize::from(first_is_fine))..end {
                 if plan.is_kept(part) {
-                    plan.settle(part, Fate::Escaped(Some(Warning::Combining)));
+                    plan.set(part, Rendering::Escaped(Some(Warning::Combining)));
                 }
             }
         }
@@ -86,7 +86,7 @@ fn end_of_cluster(letters: &[char], at: usize) -> usize {
 }
 
 fn is_composed_pair(last: char, next: char) -> bool {
-    // A character that is not composed by itself says nothing about the two.
+    // The two cannot be compared by a character that is not composed.
     let alone = |c: char| is_composed(c.encode_utf8(&mut [0; 4]));
     !alone(next) || !alone(last) || is_composed(&String::from_iter([last, next]))
 }

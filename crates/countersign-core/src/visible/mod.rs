@@ -19,14 +19,14 @@ mod numbers;
 pub use json::visible_json;
 pub use numbers::visible_number;
 
-use letters::{is_mark, oddity};
+use letters::{is_mark, warning_about};
 
-/// Text for a person, and what was odd about it.
+/// Text for a person, and its warnings.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Visible {
     /// The text, harmless wherever text is printed literally.
     pub text: String,
-    /// What the person should be warned of, each once.
+    /// The warnings for the person, each once.
     pub warnings: Vec<Warning>,
 }
 
@@ -35,7 +35,7 @@ pub struct Visible {
 pub enum Warning {
     /// Control characters, terminal escapes among them.
     Control,
-    /// Characters that reorder what stands around them.
+    /// Characters that reorder the text around them.
     Bidirectional,
     /// Characters without a shape: invisible, private or unassigned.
     Invisible,
@@ -50,7 +50,7 @@ pub enum Warning {
 }
 
 impl Warning {
-    /// Every kind, in the order in which people are told.
+    /// Every kind, in the order in which they are listed for people.
     pub const ALL: [Self; 7] = [
         Self::Control,
         Self::Bidirectional,
@@ -61,7 +61,7 @@ impl Warning {
         Self::Rounded,
     ];
 
-    /// What the text contains, for a sentence that a person reads.
+    /// A description of the warning, as part of a sentence that a person reads.
     pub fn words(self) -> &'static str {
         match self {
             Self::Control => "control characters (they can steer a terminal)",
@@ -75,7 +75,7 @@ impl Warning {
     }
 }
 
-/// What texts contain that a person should know of, as part of a sentence; nothing where nothing is odd.
+/// A description of the texts' warnings as part of a sentence; nothing where there are none.
 pub fn listed(warnings: &[Warning]) -> Option<String> {
     let found: Vec<&str> =
         Warning::ALL.into_iter().filter(|kind| warnings.contains(kind)).map(Warning::words).collect();
@@ -101,12 +101,12 @@ pub fn visible(text: &str) -> Visible {
         lookalikes::write_out(&letters, &mut plan);
     }
     numbers::note(&letters, &mut plan);
-    plan.carry_out(&letters, text.len())
+    plan.render(&letters, text.len())
 }
 
-/// Whether a character may be printed as it is wherever it stands: it has a shape, and is not our bracket.
+/// Whether a character may be printed as it is at any position: it has a shape, and is not the bracket.
 pub fn has_shape(c: char) -> bool {
-    c != '⟦' && oddity(c).is_none()
+    c != '⟦' && warning_about(c).is_none()
 }
 
 impl Visible {
@@ -134,13 +134,13 @@ impl Visible {
     }
 }
 
-/// What becomes of one character.
+/// How one character is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Fate {
+enum Rendering {
     /// Shown as it is.
     Kept,
-    /// Shown as it is, and no later look changes that: a part of an emoji.
-    Settled,
+    /// Shown as it is, also after later passes: a part of an emoji.
+    Fixed,
     /// Written out by its number.
     Escaped(Option<Warning>),
     /// Written out by its number and its alphabet.
@@ -155,37 +155,37 @@ struct Note {
     warning: Option<Warning>,
 }
 
-/// What is to be done with a text, character by character.
+/// How a text is shown, character by character.
 struct Plan {
-    fates: Vec<Fate>,
+    renderings: Vec<Rendering>,
     notes: Vec<Note>,
 }
 
 impl Plan {
     fn of(letters: &[char]) -> Self {
-        let fate = |c: &char| match oddity(*c) {
-            None if *c == '⟦' => Fate::Escaped(None),
-            None => Fate::Kept,
-            warning => Fate::Escaped(warning),
+        let rendering = |c: &char| match warning_about(*c) {
+            None if *c == '⟦' => Rendering::Escaped(None),
+            None => Rendering::Kept,
+            warning => Rendering::Escaped(warning),
         };
-        Self { fates: letters.iter().map(fate).collect(), notes: Vec::new() }
+        Self { renderings: letters.iter().map(rendering).collect(), notes: Vec::new() }
     }
 
     fn is_kept(&self, at: usize) -> bool {
-        self.fates.get(at) == Some(&Fate::Kept)
+        self.renderings.get(at) == Some(&Rendering::Kept)
     }
 
     fn is_written_out(&self, at: usize) -> bool {
-        matches!(self.fates.get(at), Some(Fate::Escaped(_) | Fate::Named(_)))
+        matches!(self.renderings.get(at), Some(Rendering::Escaped(_) | Rendering::Named(_)))
     }
 
-    fn settle(&mut self, at: usize, fate: Fate) {
-        if let Some(place) = self.fates.get_mut(at) {
-            *place = fate;
+    fn set(&mut self, at: usize, rendering: Rendering) {
+        if let Some(place) = self.renderings.get_mut(at) {
+            *place = rendering;
         }
     }
 
-    fn carry_out(mut self, letters: &[char], length: usize) -> Visible {
+    fn render(mut self, letters: &[char], length: usize) -> Visible {
         let mut out = Visible { text: String::with_capacity(length), warnings: Vec::new() };
         self.notes.sort_by_key(|note| note.after);
         let mut notes = std::mem::take(&mut self.notes).into_iter().peekable();
@@ -204,9 +204,9 @@ impl Plan {
             }
             // A mark would land on the bracket of what was written out before it.
             if at > 0 && is_mark(c) && self.is_kept(at) && self.is_written_out(at - 1) {
-                self.settle(at, Fate::Escaped(Some(Warning::Combining)));
+                self.set(at, Rendering::Escaped(Some(Warning::Combining)));
             }
-            out.push(c, self.fates.get(at).copied().unwrap_or(Fate::Kept));
+            out.push(c, self.renderings.get(at).copied().unwrap_or(Rendering::Kept));
             while let Some(note) = notes.next_if(|note| note.after <= at) {
                 out.text.push_str(&format!("⟦{}⟧", note.text));
                 note.warning.into_iter().for_each(|warning| out.warn(warning));
@@ -218,14 +218,14 @@ impl Plan {
 }
 
 impl Visible {
-    fn push(&mut self, c: char, fate: Fate) {
-        let (warning, alphabet) = match fate {
-            Fate::Kept | Fate::Settled => {
+    fn push(&mut self, c: char, rendering: Rendering) {
+        let (warning, alphabet) = match rendering {
+            Rendering::Kept | Rendering::Fixed => {
                 self.text.push(c);
                 return;
             }
-            Fate::Escaped(warning) => (warning, None),
-            Fate::Named(warning) => (Some(warning), letters::alphabet(c)),
+            Rendering::Escaped(warning) => (warning, None),
+            Rendering::Named(warning) => (Some(warning), letters::alphabet(c)),
         };
         warning.into_iter().for_each(|warning| self.warn(warning));
         let number = u32::from(c);

@@ -1,4 +1,4 @@
-//! Numbers whose size one cannot see, or that a reader's program would change.
+//! Numbers whose size is hard to see, or that a reader's program would change.
 //!
 //! Promise: the exact number always stands there; what is added stands behind it. `10000000` and `100000000` are told apart by
 //! their groups.
@@ -9,7 +9,7 @@ use super::{Note, Plan, Visible, Warning};
 
 /// The longest run of digits that is read at a glance.
 const LONGEST_PLAIN_DIGITS: usize = 6;
-/// The most digits that are put into groups; of longer numbers only their length is told.
+/// The most digits that are put into groups; of longer numbers only the length is shown.
 const MOST_GROUPED_DIGITS: usize = 36;
 
 /// A JSON number for a person: exact, with its digits in groups where there are many, and with what a program that has only
@@ -110,7 +110,7 @@ impl Decimal {
         Some(format!("{sign}{}", grouped(padded.get(..long)?)))
     }
 
-    /// What a 64-bit float of the same value is shown as, where that is another number.
+    /// The text of the nearest 64-bit float, where that is another number.
     fn rounded(&self) -> Option<String> {
         let sign = if self.negative { "-" } else { "" };
         let float: f64 = format!("{sign}0.{}e{}", self.digits, self.power).parse().ok()?;

@@ -1,4 +1,4 @@
-//! What comes out of text that hides or misleads, and what stays as it is.
+//! Text that hides or misleads is written out, and other text stays as it is.
 
 use super::*;
 use icu_properties::CodePointMapData;
@@ -57,7 +57,7 @@ fn a4_what_attacks_were_made_of_never_comes_out_raw_and_is_always_flagged() {
         "\u{3164}\u{ffa0}\u{2800}",
     ] {
         let shown = visible(attack);
-        let raw: Vec<char> = attack.chars().filter(|c| oddity(*c).is_some()).collect();
+        let raw: Vec<char> = attack.chars().filter(|c| warning_about(*c).is_some()).collect();
         assert!(!raw.is_empty() && !shown.warnings.is_empty(), "{attack:?}");
         for c in raw {
             assert!(!shown.text.contains(c), "{c:?} of {attack:?} came out raw");
@@ -97,7 +97,7 @@ proptest! {
 
     #[test]
     fn nothing_unseen_comes_out(text in any::<String>()) {
-        prop_assert!(visible(&text).text.chars().all(|c| oddity(c).is_none() || is_part_of_emoji(c)));
+        prop_assert!(visible(&text).text.chars().all(|c| warning_about(c).is_none() || is_part_of_emoji(c)));
     }
 }
 

@@ -1,4 +1,4 @@
-//! A child and nothing else, for whoever does not want to use the gateway's own program as one.
+//! The sandbox's child as a program of its own, for hosts that do not use the gateway's program.
 
 use std::process::ExitCode;
 

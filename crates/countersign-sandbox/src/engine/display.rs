@@ -28,7 +28,7 @@ pub(super) fn line<'js>(ctx: &Ctx<'js>, args: &Array<'js>, max_bytes: usize) -> 
     Ok(formatter.finish())
 }
 
-/// What was thrown, in a sentence.
+/// A thrown value as a sentence.
 pub(super) fn thrown<'js>(ctx: &Ctx<'js>, value: Value<'js>, max_bytes: usize) -> rquickjs::Result<String> {
     let mut formatter = Formatter { ctx, out: String::new(), max_bytes, path: Vec::new() };
     formatter.top(value)?;
@@ -37,7 +37,7 @@ pub(super) fn thrown<'js>(ctx: &Ctx<'js>, value: Value<'js>, max_bytes: usize) -
 
 /// Catches the pending exception and returns it as text. The engine's own stop and lack of memory are not caught: they do
 /// not concern the value at hand.
-pub(super) fn caught(ctx: &Ctx<'_>) -> rquickjs::Result<String> {
+pub(super) fn catch_as_text(ctx: &Ctx<'_>) -> rquickjs::Result<String> {
     let value = ctx.catch();
     if value.is_uncatchable_error() || is_out_of_memory(ctx, &value)? {
         return Err(ctx.throw(value));
@@ -45,8 +45,11 @@ pub(super) fn caught(ctx: &Ctx<'_>) -> rquickjs::Result<String> {
     thrown(ctx, value, MAX_LINE_BYTES)
 }
 
-/// Swallows what the script threw; only the engine's own stop passes.
-pub(super) fn quiet<T>(ctx: &Ctx<'_>, result: rquickjs::Result<T>) -> rquickjs::Result<Option<T>> {
+/// Swallows an exception of the script; only the engine's own stop passes.
+pub(super) fn swallow_exception<T>(
+    ctx: &Ctx<'_>,
+    result: rquickjs::Result<T>,
+) -> rquickjs::Result<Option<T>> {
     match result {
         Ok(value) => Ok(Some(value)),
         Err(_) => {
@@ -56,7 +59,7 @@ pub(super) fn quiet<T>(ctx: &Ctx<'_>, result: rquickjs::Result<T>) -> rquickjs::
     }
 }
 
-/// Whether what was thrown is, or may be, lack of memory. The engine throws an `InternalError`; without a message if there
+/// Whether a thrown value is, or may be, lack of memory. The engine throws an `InternalError`; without a message if there
 /// is no memory for one; `null` if there is none for the error itself.
 pub(super) fn is_out_of_memory<'js>(ctx: &Ctx<'js>, value: &Value<'js>) -> rquickjs::Result<bool> {
     if value.is_null() {
@@ -73,8 +76,8 @@ pub(super) fn field<'js>(
     object: &Object<'js>,
     key: &str,
 ) -> rquickjs::Result<Option<String>> {
-    let found = quiet(ctx, object.get::<_, Value<'js>>(key))?.and_then(Value::into_string);
-    Ok(found.map(|found| quiet(ctx, found.to_string())).transpose()?.flatten())
+    let found = swallow_exception(ctx, object.get::<_, Value<'js>>(key))?.and_then(Value::into_string);
+    Ok(found.map(|found| swallow_exception(ctx, found.to_string())).transpose()?.flatten())
 }
 
 struct Formatter<'a, 'js> {
@@ -110,7 +113,7 @@ impl<'js> Formatter<'_, 'js> {
         } else if let Some(object) = value.as_object() {
             return self.object(object);
         } else {
-            let shown = quiet(self.ctx, Coerced::<String>::from_js(self.ctx, value))?;
+            let shown = swallow_exception(self.ctx, Coerced::<String>::from_js(self.ctx, value))?;
             self.push(shown.map_or("[value]".to_owned(), |text| text.0).as_str());
         }
         Ok(())
@@ -138,10 +141,10 @@ impl<'js> Formatter<'_, 'js> {
         if let Some(array) = object.clone().into_array() {
             return self.array(&array);
         }
-        let to_json = quiet(self.ctx, object.get::<_, Value<'js>>("toJSON"))?;
+        let to_json = swallow_exception(self.ctx, object.get::<_, Value<'js>>("toJSON"))?;
         if let Some(to_json) = to_json.and_then(Value::into_function) {
             let made: Option<Value<'js>> =
-                quiet(self.ctx, to_json.call((rquickjs::function::This(object.clone()),)))?;
+                swallow_exception(self.ctx, to_json.call((rquickjs::function::This(object.clone()),)))?;
             return match made {
                 Some(value) => self.value(value),
                 None => {
@@ -173,7 +176,7 @@ impl<'js> Formatter<'_, 'js> {
                 self.push("…");
                 break;
             }
-            match quiet(self.ctx, array.get::<Value<'js>>(index))? {
+            match swallow_exception(self.ctx, array.get::<Value<'js>>(index))? {
                 Some(value) => self.value(value)?,
                 None => self.push("[unreadable]"),
             }
@@ -186,7 +189,7 @@ impl<'js> Formatter<'_, 'js> {
         self.push("{");
         let mut keys = object.keys::<rquickjs::String<'js>>();
         let mut shown = 0;
-        while let Some(Some(key)) = keys.next().map(|key| quiet(self.ctx, key)).transpose()? {
+        while let Some(Some(key)) = keys.next().map(|key| swallow_exception(self.ctx, key)).transpose()? {
             if shown > 0 {
                 self.push(",");
             }
@@ -198,7 +201,7 @@ impl<'js> Formatter<'_, 'js> {
             let name = self.text(key.as_value())?;
             self.push(&serde_json::Value::from(name).to_string());
             self.push(":");
-            match quiet(self.ctx, object.get::<_, Value<'js>>(key))? {
+            match swallow_exception(self.ctx, object.get::<_, Value<'js>>(key))? {
                 Some(value) => self.value(value)?,
                 None => self.push("[unreadable]"),
             }
@@ -208,18 +211,19 @@ impl<'js> Formatter<'_, 'js> {
     }
 
     fn field_text(&self, object: &Object<'js>, key: &str) -> rquickjs::Result<Option<String>> {
-        let value = quiet(self.ctx, object.get::<_, Value<'js>>(key))?;
+        let value = swallow_exception(self.ctx, object.get::<_, Value<'js>>(key))?;
         value.filter(Value::is_string).map(|value| self.text(&value)).transpose()
     }
 
     fn text(&self, value: &Value<'js>) -> rquickjs::Result<String> {
         let Some(text) = value.as_string() else { return Ok(String::new()) };
-        if let Some(text) = quiet(self.ctx, text.to_string())? {
+        if let Some(text) = swallow_exception(self.ctx, text.to_string())? {
             return Ok(text);
         }
         // A lone surrogate is not UTF-8; JSON writes it as an escape.
-        let written = quiet(self.ctx, self.ctx.json_stringify(text.clone()))?.flatten();
-        let written = written.map(|written| quiet(self.ctx, written.to_string())).transpose()?.flatten();
+        let written = swallow_exception(self.ctx, self.ctx.json_stringify(text.clone()))?.flatten();
+        let written =
+            written.map(|written| swallow_exception(self.ctx, written.to_string())).transpose()?.flatten();
         Ok(written.unwrap_or_else(|| "[unreadable text]".to_owned()))
     }
 

@@ -147,11 +147,11 @@ impl Host {
         let (Some(stack), Some(lines)) = (stack.as_string(), self.source_lines.get()) else {
             return Ok(None);
         };
-        let stack = display::quiet(ctx, stack.to_string())?;
+        let stack = display::swallow_exception(ctx, stack.to_string())?;
         Ok(stack.and_then(|stack| lines.line(&stack)))
     }
 
-    fn nap(&self, ms: &Value<'_>) -> i32 {
+    fn sleep(&self, ms: &Value<'_>) -> i32 {
         match ms.as_number() {
             Some(ms) if (0.0..=MAX_SLEEP_MS).contains(&ms) => {
                 self.request(Wanted::Sleep { ms: ms.ceil() as u64 }, None, 0)
@@ -171,12 +171,12 @@ impl Host {
 pub(super) fn functions<'js>(ctx: &Ctx<'js>, host: &Rc<Host>) -> rquickjs::Result<Object<'js>> {
     let object = Object::new(ctx.clone())?;
     object.set("longestPath", MAX_PATH_BYTES)?;
-    requesting(ctx, host, &object)?;
-    knowing(ctx, host, &object)?;
+    add_request_functions(ctx, host, &object)?;
+    add_state_functions(ctx, host, &object)?;
     Ok(object)
 }
 
-fn requesting<'js>(ctx: &Ctx<'js>, host: &Rc<Host>, object: &Object<'js>) -> rquickjs::Result<()> {
+fn add_request_functions<'js>(ctx: &Ctx<'js>, host: &Rc<Host>, object: &Object<'js>) -> rquickjs::Result<()> {
     let new = |at: &Rc<Host>| Rc::clone(at);
     let at = new(host);
     let call = move |ctx: Ctx<'js>, path: Value<'js>, args: Value<'js>, stack: Value<'js>| {
@@ -184,7 +184,7 @@ fn requesting<'js>(ctx: &Ctx<'js>, host: &Rc<Host>, object: &Object<'js>) -> rqu
     };
     object.set("call", Function::new(ctx.clone(), call)?)?;
     let at = new(host);
-    object.set("nap", Function::new(ctx.clone(), move |ms: Value<'js>| at.nap(&ms))?)?;
+    object.set("nap", Function::new(ctx.clone(), move |ms: Value<'js>| at.sleep(&ms))?)?;
     let at = new(host);
     let code = move || at.refusal.borrow().as_ref().map(|refusal| refusal.code);
     object.set("refusedCode", Function::new(ctx.clone(), code)?)?;
@@ -205,7 +205,7 @@ fn requesting<'js>(ctx: &Ctx<'js>, host: &Rc<Host>, object: &Object<'js>) -> rqu
     object.set("log", Function::new(ctx.clone(), log)?)
 }
 
-fn knowing<'js>(ctx: &Ctx<'js>, host: &Rc<Host>, object: &Object<'js>) -> rquickjs::Result<()> {
+fn add_state_functions<'js>(ctx: &Ctx<'js>, host: &Rc<Host>, object: &Object<'js>) -> rquickjs::Result<()> {
     let at = Rc::clone(host);
     object.set("now", Function::new(ctx.clone(), move || at.now.get() as f64)?)?;
     let at = Rc::clone(host);
@@ -214,7 +214,7 @@ fn knowing<'js>(ctx: &Ctx<'js>, host: &Rc<Host>, object: &Object<'js>) -> rquick
     object.set("bits", Function::new(ctx.clone(), move || at.randomness.borrow_mut().bits())?)?;
     let at = Rc::clone(host);
     object.set("uuid", Function::new(ctx.clone(), move || at.randomness.borrow_mut().uuid())?)?;
-    object.set("zoned", Function::new(ctx.clone(), |text: String| zoned(&text))?)
+    object.set("zoned", Function::new(ctx.clone(), |text: String| with_zone(&text))?)
 }
 
 fn level_of(number: u32) -> LogLevel {
@@ -227,7 +227,7 @@ fn level_of(number: u32) -> LogLevel {
 }
 
 /// A date's text, with the zone UTC where it names none: the engine would take the machine's.
-fn zoned(text: &str) -> String {
+fn with_zone(text: &str) -> String {
     let upper = text.trim_end().to_ascii_uppercase();
     let after_hour = upper.split_once(':').map_or("", |(_, rest)| rest);
     let only_date =
@@ -261,7 +261,7 @@ mod tests {
             ("Sun, 15 Nov 2026 10:00:00 GMT", "Sun, 15 Nov 2026 10:00:00 GMT"),
             ("", ""),
         ] {
-            assert_eq!(zoned(given), made);
+            assert_eq!(with_zone(given), made);
         }
     }
 }

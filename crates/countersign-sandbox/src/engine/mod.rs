@@ -36,7 +36,7 @@ const STACK_BYTES: usize = 512 * 1024;
 const OPEN: &str = "(async function () {\n";
 const CLOSE: &str = "\n})";
 
-/// What the engine offers. Weak references are left out because they show when memory is collected; so are clocks.
+/// The built-in objects. Weak references are left out because they show when memory is collected; so are clocks.
 type Intrinsics = (
     intrinsic::Eval,
     intrinsic::Date,
@@ -54,15 +54,15 @@ pub(crate) struct Engine {
     host: Rc<Host>,
     stripped: Option<Rc<Stripped>>,
     /// None once the script has ended.
-    world: Option<World>,
+    script: Option<ScriptRuntime>,
 }
 
 impl Engine {
     /// A fresh VM in which nothing runs yet: it can be made ahead of its script.
     pub(crate) fn new(limits: &Limits) -> Result<Self, ScriptFault> {
         let host = Rc::new(Host::new(limits));
-        let world = World::new(&host).map_err(|error| unavailable(&error))?;
-        Ok(Self { host, stripped: None, world: Some(world) })
+        let script = ScriptRuntime::new(&host).map_err(|error| unavailable(&error))?;
+        Ok(Self { host, stripped: None, script: Some(script) })
     }
 
     /// Starts the script and lets it run until it can only wait.
@@ -76,29 +76,29 @@ impl Engine {
         self.host.now.set(program.now.as_millis());
         *self.host.randomness.borrow_mut() = Randomness::new(program.seed);
         self.host.meter.start();
-        self.turn(|world, stripped| world.start(stripped))
+        self.turn(|script, stripped| script.start(stripped))
     }
 
     /// Delivers completions one by one, and lets the script run until it can only wait. Completions after its end are
     /// ignored.
     pub(crate) fn deliver(&mut self, completions: &[Completion]) -> Result<Turn, ScriptFault> {
-        self.turn(|world, _| completions.iter().try_for_each(|completion| world.complete(completion)))
+        self.turn(|script, _| completions.iter().try_for_each(|completion| script.complete(completion)))
     }
 
     fn turn(
         &mut self,
-        work: impl FnOnce(&mut World, &Stripped) -> Result<(), ScriptFault>,
+        work: impl FnOnce(&mut ScriptRuntime, &Stripped) -> Result<(), ScriptFault>,
     ) -> Result<Turn, ScriptFault> {
         let Some(stripped) = &self.stripped else { return Err(crashed("the VM was not started")) };
-        let Some(world) = &mut self.world else { return Err(crashed("the script has ended")) };
-        let result = work(world, stripped).and_then(|()| world.end(stripped));
+        let Some(script) = &mut self.script else { return Err(crashed("the script has ended")) };
+        let result = work(script, stripped).and_then(|()| script.end(stripped));
         // A stopped script stays stopped, even if it caught the exception.
         let result = match self.host.meter.fault() {
             Some(fault) => Err(fault),
             None => result,
         };
         if !matches!(result, Ok(None)) {
-            self.world = None;
+            self.script = None;
         }
         let end = result?;
         Ok(Turn { requests: self.host.take_requests(), logs: self.host.take_logs(), end })
@@ -106,7 +106,7 @@ impl Engine {
 }
 
 /// Fields are dropped in this order: QuickJS aborts the process if values outlive the runtime.
-struct World {
+struct ScriptRuntime {
     main: Option<Persistent<Promise<'static>>>,
     prelude: Prelude,
     host: Rc<Host>,
@@ -122,7 +122,7 @@ struct Prelude {
     message_of: Persistent<Function<'static>>,
 }
 
-impl World {
+impl ScriptRuntime {
     fn new(host: &Rc<Host>) -> rquickjs::Result<Self> {
         let runtime = Runtime::new()?;
         runtime.set_memory_limit(host.limits.memory_bytes);

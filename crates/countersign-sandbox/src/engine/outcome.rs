@@ -9,7 +9,7 @@ use countersign_kernel::ports::{ScriptEnd, ScriptFault, Stripped};
 use rquickjs::{Ctx, Value};
 
 use super::host::Host;
-use super::positions::{self, Place};
+use super::positions::{self, SourcePosition};
 use super::{Prelude, crashed, display, values};
 
 const SCRIPT_ERROR: &str = "script_error";
@@ -58,9 +58,9 @@ pub(super) fn unparsed(ctx: &Ctx<'_>, host: &Host, stripped: &Stripped) -> Scrip
     if display::is_out_of_memory(ctx, &error).unwrap_or_default() {
         return host.limits.out_of_memory();
     }
-    let place = place(ctx, &error, stripped).unwrap_or_default();
+    let position = position(ctx, &error, stripped).unwrap_or_default();
     let message = display::thrown(ctx, error, MAX_MESSAGE_BYTES);
-    let Place { line, column } = place.unwrap_or(Place { line: 1, column: 1 });
+    let SourcePosition { line, column } = position.unwrap_or(SourcePosition { line: 1, column: 1 });
     ScriptFault::Invalid { message: message.unwrap_or_else(|_| "it does not parse".to_owned()), line, column }
 }
 
@@ -96,27 +96,31 @@ fn failure<'js>(
     reason: Value<'js>,
     stripped: &Stripped,
 ) -> Result<Failure, Interrupted> {
-    let brand = display::quiet(ctx, prelude.brand(ctx, &reason))?.flatten();
+    let brand = display::swallow_exception(ctx, prelude.brand(ctx, &reason))?.flatten();
     // QuickJS throws `null` when it has no memory for an error. A script that throws `null` itself contains this text.
     let own_null = reason.is_null() && stripped.code.contains("throw null");
     if brand.is_none() && !own_null && display::is_out_of_memory(ctx, &reason)? {
         return Err(Interrupted::OutOfMemory);
     }
-    let place = place(ctx, &reason, stripped)?;
+    let position = position(ctx, &reason, stripped)?;
     let (code, message) = match brand {
         Some((code, message)) => (code, message),
         None => (SCRIPT_ERROR.to_owned(), display::thrown(ctx, reason, MAX_MESSAGE_BYTES)?),
     };
-    let message = match place {
-        Some(Place { line, column }) => format!("{message} (line {line}, column {column})"),
+    let message = match position {
+        Some(SourcePosition { line, column }) => format!("{message} (line {line}, column {column})"),
         None => message,
     };
     Ok(Failure::new(code, message))
 }
 
 /// Where an error was made. Its stack is read as the script left it.
-fn place<'js>(ctx: &Ctx<'js>, error: &Value<'js>, stripped: &Stripped) -> rquickjs::Result<Option<Place>> {
+fn position<'js>(
+    ctx: &Ctx<'js>,
+    error: &Value<'js>,
+    stripped: &Stripped,
+) -> rquickjs::Result<Option<SourcePosition>> {
     let Some(error) = error.as_object().filter(|object| object.is_error()) else { return Ok(None) };
     let stack = display::field(ctx, error, "stack")?;
-    Ok(stack.and_then(|stack| positions::place(&stack, stripped)))
+    Ok(stack.and_then(|stack| positions::source_position(&stack, stripped)))
 }

@@ -13,15 +13,15 @@ pub(super) const SCRIPT: &str = "script";
 /// Lines before the script's first.
 const LINES_BEFORE: u32 = 1;
 
-/// A place in the source, counted from 1.
+/// A position in the source, counted from 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Place {
+pub(super) struct SourcePosition {
     pub(super) line: u32,
     pub(super) column: u32,
 }
 
 /// The source position of the innermost frame of a stack trace that lies in the script.
-pub(super) fn place(stack: &str, stripped: &Stripped) -> Option<Place> {
+pub(super) fn source_position(stack: &str, stripped: &Stripped) -> Option<SourcePosition> {
     let (line, byte) = stack.lines().find_map(frame)?;
     let line = line.checked_sub(LINES_BEFORE + 1)?;
     let text = stripped.code.lines().nth(usize::try_from(line).ok()?)?;
@@ -36,7 +36,7 @@ fn frame(text: &str) -> Option<(u32, usize)> {
     Some((line.parse().ok()?, column.parse().ok()?))
 }
 
-/// Which line of the source each place of the code comes from.
+/// A map from positions in the code to lines of the source.
 ///
 /// The mappings are decoded once, when they are first asked for: a loop may ask thousands of times.
 pub(super) struct Lines {
@@ -57,7 +57,7 @@ impl Lines {
         Self { stripped: Rc::clone(stripped), decoded: OnceCell::new() }
     }
 
-    /// The line of the source that the innermost place of a stack trace lies in; the same as [`place`]'s.
+    /// The line of the source that the innermost place of a stack trace lies in; the same as [`source_position`]'s.
     pub(super) fn line(&self, stack: &str) -> Option<u32> {
         let (line, byte) = stack.lines().find_map(frame)?;
         let line = line.checked_sub(LINES_BEFORE + 1)?;
@@ -82,11 +82,11 @@ impl Lines {
             // A segment that cannot be decoded ends the list.
             let _ = each_segment(&self.stripped.mappings, |number, segment| {
                 let here = usize::try_from(number).ok().and_then(|number| lines.get_mut(number));
-                let (Some(here), Some(place)) = (here, segment.place()) else {
+                let (Some(here), Some(source)) = (here, segment.source()) else {
                     return ControlFlow::Continue(());
                 };
-                if here.origins.last().is_none_or(|(_, line)| *line != place.line) {
-                    here.origins.push((usize::try_from(segment.generated).unwrap_or(0), place.line));
+                if here.origins.last().is_none_or(|(_, line)| *line != source.line) {
+                    here.origins.push((usize::try_from(segment.generated).unwrap_or(0), source.line));
                 }
                 ControlFlow::Continue(())
             });
@@ -101,7 +101,7 @@ fn column(text: &str, byte: usize) -> usize {
 }
 
 /// The last mapping of the line that does not lie behind the column.
-fn original(mappings: &str, line: u32, column: usize) -> Option<Place> {
+fn original(mappings: &str, line: u32, column: usize) -> Option<SourcePosition> {
     let mut found = None;
     each_segment(mappings, |number, at| {
         if number > line {
@@ -109,7 +109,7 @@ fn original(mappings: &str, line: u32, column: usize) -> Option<Place> {
         }
         let here = number == line;
         if here && (found.is_none() || usize::try_from(at.generated).is_ok_and(|from| from <= column)) {
-            found = Some(at.place());
+            found = Some(at.source());
         }
         ControlFlow::Continue(())
     })?;
@@ -139,10 +139,9 @@ struct Segment {
 }
 
 impl Segment {
-    /// Where it comes from.
-    fn place(&self) -> Option<Place> {
+    fn source(&self) -> Option<SourcePosition> {
         let count = |from_zero: i64| u32::try_from(from_zero + 1).ok();
-        Some(Place { line: count(self.line)?, column: count(self.column)? })
+        Some(SourcePosition { line: count(self.line)?, column: count(self.column)? })
     }
 
     fn advance(&mut self, text: &str) -> Option<()> {
@@ -196,9 +195,13 @@ mod tests {
     fn the_nearest_mapping_before_a_place_counts() {
         // Line 0: column 0 from 0:0, column 4 from 0:8. Line 1: column 2 from 3:1.
         let mappings = "AAAA,IAAQ;EAGP";
-        assert_eq!(original(mappings, 0, 0), Some(Place { line: 1, column: 1 }));
-        assert_eq!(original(mappings, 0, 9), Some(Place { line: 1, column: 9 }));
-        assert_eq!(original(mappings, 1, 0), Some(Place { line: 4, column: 2 }), "none before: the first");
+        assert_eq!(original(mappings, 0, 0), Some(SourcePosition { line: 1, column: 1 }));
+        assert_eq!(original(mappings, 0, 9), Some(SourcePosition { line: 1, column: 9 }));
+        assert_eq!(
+            original(mappings, 1, 0),
+            Some(SourcePosition { line: 4, column: 2 }),
+            "none before: the first"
+        );
         assert_eq!(original(mappings, 2, 0), None);
         assert_eq!(original("!!", 0, 0), None);
     }
@@ -214,7 +217,7 @@ mod tests {
         for line in 1..7 {
             for byte in 0..40 {
                 let stack = format!("    at apply (countersign:9:9)\n    at f (script:{line}:{byte})\n");
-                let whole = place(&stack, &stripped).map(|place| place.line);
+                let whole = source_position(&stack, &stripped).map(|position| position.line);
                 assert_eq!(lines.line(&stack), whole, "{line}:{byte}");
                 seen.extend(whole);
             }

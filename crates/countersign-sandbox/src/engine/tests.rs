@@ -1,4 +1,4 @@
-//! What a script finds in its world, what it does not, and how it ends.
+//! The globals a script has and has not, and how it ends.
 
 mod bounds;
 mod hostile;

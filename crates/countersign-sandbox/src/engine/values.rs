@@ -48,10 +48,10 @@ pub(super) fn arguments<'js>(
     limits: &Limits,
 ) -> rquickjs::Result<Result<Canonical, Refusal>> {
     let text = match text(ctx, value, limits)? {
-        Taken::Text(text) => text,
-        Taken::Nothing(what) => return Ok(Err(Refusal::input(format!("{what} cannot be an argument")))),
-        Taken::TooLarge => return Ok(Err(too_large(limits))),
-        Taken::Failed(why) => {
+        Serialized::Text(text) => text,
+        Serialized::NotJson(what) => return Ok(Err(Refusal::input(format!("{what} cannot be an argument")))),
+        Serialized::TooLarge => return Ok(Err(too_large(limits))),
+        Serialized::Failed(why) => {
             return Ok(Err(Refusal::input(format!("the arguments cannot be written as JSON: {why}"))));
         }
     };
@@ -60,7 +60,7 @@ pub(super) fn arguments<'js>(
     }))
 }
 
-/// What a script returned.
+/// The value that a script returned.
 pub(super) fn returned<'js>(
     ctx: &Ctx<'js>,
     value: Value<'js>,
@@ -72,12 +72,12 @@ pub(super) fn returned<'js>(
     }
     let refuse = |message| Refusal { code: CODE, message };
     let text = match text(ctx, value, limits)? {
-        Taken::Text(text) => text,
-        Taken::Nothing(what) => {
+        Serialized::Text(text) => text,
+        Serialized::NotJson(what) => {
             return Ok(Err(refuse(format!("the script returned {what}, which is not a value"))));
         }
-        Taken::TooLarge => return Ok(Err(too_large(limits))),
-        Taken::Failed(why) => {
+        Serialized::TooLarge => return Ok(Err(too_large(limits))),
+        Serialized::Failed(why) => {
             return Ok(Err(refuse(format!("what the script returned cannot be written as JSON: {why}"))));
         }
     };
@@ -91,14 +91,14 @@ pub(super) fn returned<'js>(
     }))
 }
 
-enum Taken {
+enum Serialized {
     Text(String),
-    Nothing(&'static str),
+    NotJson(&'static str),
     TooLarge,
     Failed(String),
 }
 
-fn text<'js>(ctx: &Ctx<'js>, value: Value<'js>, limits: &Limits) -> rquickjs::Result<Taken> {
+fn text<'js>(ctx: &Ctx<'js>, value: Value<'js>, limits: &Limits) -> rquickjs::Result<Serialized> {
     let kind = match () {
         () if value.is_undefined() => "undefined",
         () if value.is_function() => "a function",
@@ -108,13 +108,13 @@ fn text<'js>(ctx: &Ctx<'js>, value: Value<'js>, limits: &Limits) -> rquickjs::Re
     // The engine's own stringify: what the script made of `JSON.stringify` does not matter here.
     let written = match ctx.json_stringify(value) {
         Ok(Some(written)) => written,
-        Ok(None) => return Ok(Taken::Nothing(kind)),
-        Err(_) => return Ok(Taken::Failed(display::caught(ctx)?)),
+        Ok(None) => return Ok(Serialized::NotJson(kind)),
+        Err(_) => return Ok(Serialized::Failed(display::catch_as_text(ctx)?)),
     };
     match written.to_string() {
-        Ok(text) if text.len() > limits.value_bytes => Ok(Taken::TooLarge),
-        Ok(text) => Ok(Taken::Text(text)),
-        Err(_) => Ok(Taken::Failed(display::caught(ctx)?)),
+        Ok(text) if text.len() > limits.value_bytes => Ok(Serialized::TooLarge),
+        Ok(text) => Ok(Serialized::Text(text)),
+        Err(_) => Ok(Serialized::Failed(display::catch_as_text(ctx)?)),
     }
 }
 

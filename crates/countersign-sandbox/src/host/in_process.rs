@@ -20,7 +20,7 @@ pub struct InProcessHost {
 }
 
 impl InProcessHost {
-    /// A host whose scripts may take so much.
+    /// A host whose scripts have these limits.
     pub fn new(limits: Limits) -> Self {
         Self { limits }
     }
@@ -88,7 +88,7 @@ impl Vm for ThreadVm {
     }
 }
 
-/// A script's thread. It ends when its VM is dropped, at the latest after the order at hand.
+/// A script's thread. It ends when its VM is dropped, at the latest after the current order.
 fn run(asked: &mpsc::Receiver<Asked>, limits: &Limits) {
     let mut session = Session::new(limits.clone());
     for (order, asker) in asked {

@@ -34,7 +34,7 @@ pub const WARM_CHILDREN: usize = 2;
 /// The default of [`ChildOptions::most`].
 pub const MOST_CHILDREN: usize = 32;
 
-/// How a [`ChildHost`] gets its children, and what they may take.
+/// How a [`ChildHost`] gets its children, and their limits.
 #[derive(Debug, Clone)]
 pub struct ChildOptions {
     /// The program that calls [`worker_main`](crate::worker_main). On Linux `/proc/self/exe` is this very program, even
@@ -42,7 +42,7 @@ pub struct ChildOptions {
     pub program: PathBuf,
     /// The arguments that make it a worker; the limits are added as the last one.
     pub args: Vec<OsString>,
-    /// What each script may take.
+    /// The limits of each script.
     pub limits: Limits,
     /// How many are kept ready beside those in use. Under load up to four times as many are; 0 keeps none ready.
     pub warm: usize,

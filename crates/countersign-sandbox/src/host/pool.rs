@@ -1,7 +1,7 @@
 //! Children that were started ahead, so that a script need not wait for a process.
 //!
-//! Promise: the next child is started before the last one is taken. Whoever takes the last one makes the pool larger, up
-//! to a bound; a pool that nobody takes from for [`IDLE_BOUND`] shrinks to its usual size.
+//! Promise: the next child is started before the last one is taken. Taking the last one makes the pool larger, up
+//! to a bound; a pool that is not used for [`IDLE_BOUND`] shrinks to its usual size.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -12,10 +12,10 @@ use crate::host::process::ChildHandle;
 /// How many times its usual size a pool may have under load.
 pub(crate) const MOST_GROWTH: usize = 4;
 
-/// How long a pool that has grown keeps its size while nobody takes from it.
+/// How long a pool that has grown keeps its size while no child is taken.
 pub(crate) const IDLE_BOUND: Duration = Duration::from_secs(5);
 
-/// Children that nobody uses yet. Dropping it ends them.
+/// Children that are not in use yet. Dropping the pool ends them.
 pub(crate) struct Pool {
     state: Mutex<State>,
     usual: usize,

@@ -27,7 +27,7 @@ pub(crate) struct Supervisor {
 pub(crate) enum Job {
     /// Start another child for the pool, if it has room.
     Fill,
-    /// Start one child for somebody who waits for it.
+    /// Start one child for a caller that waits for it.
     Start(oneshot::Sender<io::Result<ChildHandle>>),
 }
 
@@ -72,7 +72,7 @@ impl Starter {
             let Some(supervisor) = self.supervisor.upgrade() else { return };
             match job {
                 Ok(Job::Start(waiting)) => {
-                    // If nobody waits any more, the handle is dropped and the child killed.
+                    // If the caller is gone, the handle is dropped and the child killed.
                     let _ = waiting.send(ChildHandle::start(&self.options, &supervisor));
                     can_start = true;
                 }
@@ -212,7 +212,7 @@ impl Drop for ChildHandle {
     }
 }
 
-/// What a dead child left in its error pipe, on one line. Never blocks.
+/// The error output of a dead child, on one line. Never blocks.
 fn error_output(pipe: ChildStderr) -> String {
     if fcntl(&pipe, FcntlArg::F_SETFL(OFlag::O_NONBLOCK)).is_err() {
         return String::new();

@@ -26,7 +26,7 @@ use crate::message::{Answer, Hello, Order, Reply, Then, deliveries};
 /// How long a child may take to send its first frame.
 pub(crate) const HELLO_BOUND: Duration = Duration::from_secs(10);
 
-/// What the standard library writes before it aborts for lack of memory.
+/// The text that the standard library writes before it aborts for lack of memory.
 const OUT_OF_MEMORY_TEXT: &str = "memory allocation of";
 
 /// A script in a child.
@@ -66,7 +66,7 @@ impl ChildVm {
         let mut child = Connection::new(child, limits).map_err(|error| unavailable(error.to_string()))?;
         let broken = match tokio::time::timeout(HELLO_BOUND, child.hello()).await {
             Ok(Ok(hello)) => {
-                // What the child computed to get ready is not the script's.
+                // The CPU time that the child needed to get ready does not count for the script.
                 child.watchdog = Watchdog::new(child.child.pid(), limits);
                 return Ok((Self { child: Some(child), limits: limits.clone(), requests: 0 }, hello));
             }
@@ -207,7 +207,7 @@ impl Connection {
         }
     }
 
-    /// Ends the child, and says why it had to end.
+    /// Ends the child, and returns the reason.
     async fn reap(self, broken: Broken, limits: &Limits) -> ScriptFault {
         let (status, stderr) = self.child.reap().await;
         match broken {

@@ -1,4 +1,4 @@
-//! What a source may be, what it becomes, and what is said of one that cannot be.
+//! Sources that are accepted, their code, and the errors of those that are refused.
 
 use super::*;
 

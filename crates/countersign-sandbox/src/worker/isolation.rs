@@ -1,4 +1,4 @@
-//! What a child gives up before it reads anything: its parent's descriptors, files, network, other processes, and every
+//! The rights that a child gives up before it reads anything: its parent's descriptors, files, network, other processes, and every
 //! system call that a script's engine does not need.
 //!
 //! Promise: each layer reports what it achieved. A layer that this system lacks is named, never passed over: the host runs
@@ -18,10 +18,10 @@ use crate::worker::linux as system;
 /// The stack of the thread that a script runs on.
 pub(crate) const SCRIPT_STACK_BYTES: usize = 16 * 1024 * 1024;
 
-/// What a child may map beyond its script's memory: the program itself, its allocator's reservations, its stacks.
+/// The address space of a child beyond its script's memory: the program itself, its allocator's reservations, its stacks.
 pub(crate) const ADDRESS_HEADROOM_BYTES: usize = 512 * 1024 * 1024;
 
-/// What a child may write to beyond its script's memory: a parsed source, frames, what a turn asks for, its stacks.
+/// The data of a child beyond its script's memory: a parsed source, frames, a turn's requests, its stacks.
 pub(crate) const DATA_HEADROOM_BYTES: usize = 80 * 1024 * 1024;
 
 /// How isolated a child is, layer by layer.

@@ -12,7 +12,7 @@ pub(crate) struct Orders {
 }
 
 impl Orders {
-    /// The next order; none once the host has closed the pipe. The error says what is wrong with an order.
+    /// The next order; none once the host has closed the pipe. The error describes an invalid order.
     pub(crate) fn next(&mut self) -> Result<Option<Order>, String> {
         while !self.decoder.is_ready().map_err(|fault| fault.to_string())? {
             match nix::unistd::read(std::io::stdin(), self.decoder.room()) {

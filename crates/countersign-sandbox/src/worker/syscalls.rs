@@ -1,7 +1,7 @@
 //! The system calls an isolated child may make: read its orders, write its answers, manage memory, end.
 //!
 //! Promise: everything that is not on this list ends the process at once. Memory can never be made executable. Opening a
-//! file is refused rather than deadly, since the allocator of the C library looks at a setting of the kernel when it gives
+//! file is refused rather than kill_process, since the allocator of the C library looks at a setting of the kernel when it gives
 //! back memory, and does without if it may not.
 
 use std::collections::BTreeMap;
@@ -11,8 +11,8 @@ use seccompiler::{
     SeccompRule, TargetArch,
 };
 
-/// Allowed with whatever arguments. Why a script's engine needs each of them stands beside it.
-const FREE: &[libc::c_long] = &[
+/// System calls that are allowed with any arguments, each with the reason why the engine needs it.
+const ALWAYS_ALLOWED: &[libc::c_long] = &[
     // Memory.
     libc::SYS_brk,
     libc::SYS_munmap,
@@ -26,7 +26,7 @@ const FREE: &[libc::c_long] = &[
     // The engine's own limit of computing time; where the kernel's shared page answers, no call is made.
     libc::SYS_clock_gettime,
     libc::SYS_gettimeofday,
-    // Seeds of hash maps. What a script sees as random comes from its program.
+    // Seeds of hash maps. A script's random numbers come from its program.
     libc::SYS_getrandom,
     // Crashing in an orderly way: stack overflow handler, abort.
     libc::SYS_rt_sigaction,
@@ -40,7 +40,7 @@ const FREE: &[libc::c_long] = &[
     libc::SYS_exit_group,
 ];
 
-/// Refused, and survived.
+/// System calls that return an error instead of killing the process.
 const REFUSED: &[libc::c_long] = &[libc::SYS_openat];
 
 /// Installs both filters for all threads of this process. Of two answers the kernel takes the stricter.
@@ -58,7 +58,7 @@ fn refusing() -> Result<BpfProgram, BackendError> {
 }
 
 fn allowing() -> Result<BpfProgram, BackendError> {
-    let listed = FREE.iter().chain(REFUSED);
+    let listed = ALWAYS_ALLOWED.iter().chain(REFUSED);
     let mut rules: BTreeMap<i64, Vec<SeccompRule>> = listed.map(|call| (*call, vec![])).collect();
     let stdin = rule(&[argument(0, SeccompCmpOp::Eq, 0)?])?;
     rules.insert(libc::SYS_read, vec![stdin]);
@@ -69,11 +69,12 @@ fn allowing() -> Result<BpfProgram, BackendError> {
     let protection = argument(2, SeccompCmpOp::MaskedEq(executable), 0)?;
     rules.insert(libc::SYS_mmap, vec![rule(std::slice::from_ref(&protection))?]);
     rules.insert(libc::SYS_mprotect, vec![rule(&[protection])?]);
-    // abort() signals itself, and nobody else.
+    // abort() signals its own process only.
     let own = argument(0, SeccompCmpOp::Eq, u64::from(std::process::id()))?;
     rules.insert(libc::SYS_tgkill, vec![rule(&[own])?]);
-    let deadly = SeccompAction::KillProcess;
-    SeccompFilter::new(rules, deadly, SeccompAction::Allow, architecture()?).and_then(BpfProgram::try_from)
+    let kill_process = SeccompAction::KillProcess;
+    SeccompFilter::new(rules, kill_process, SeccompAction::Allow, architecture()?)
+        .and_then(BpfProgram::try_from)
 }
 
 fn architecture() -> Result<TargetArch, BackendError> {

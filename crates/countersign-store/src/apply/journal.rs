@@ -11,7 +11,7 @@ use crate::staged::{StagedElicitation, StagedJournal};
 
 /// An execution that exists, as the check found it.
 #[derive(Debug)]
-pub(crate) struct Place {
+pub(crate) struct ExistingExecution {
     no: i64,
     status: String,
     session: i64,
@@ -20,11 +20,18 @@ pub(crate) struct Place {
 
 impl Statements<'_> {
     /// Whether the journal is as long as the change expects, and its key is free; where its execution is, if it exists.
-    pub(super) fn check_journal(&mut self, journal: &StagedJournal) -> Result<Option<Place>, Fault> {
+    pub(super) fn check_journal(
+        &mut self,
+        journal: &StagedJournal,
+    ) -> Result<Option<ExistingExecution>, Fault> {
         let read = |row: &Row<'_>| {
-            let place =
-                Place { no: row.get(1)?, status: row.get(2)?, session: row.get(3)?, requester: row.get(4)? };
-            Ok((row.get::<_, i64>(0)?, place))
+            let existing = ExistingExecution {
+                no: row.get(1)?,
+                status: row.get(2)?,
+                session: row.get(3)?,
+                requester: row.get(4)?,
+            };
+            Ok((row.get::<_, i64>(0)?, existing))
         };
         let found = self.find_execution.query_row([journal.execution], read).optional()?;
         let version = found.as_ref().map_or(0, |(version, _)| *version);
@@ -40,19 +47,19 @@ impl Statements<'_> {
                 return refuse(StoreError::KeyTaken(ExecutionId::of_blob(holder)));
             }
         }
-        Ok(found.map(|(_, place)| place))
+        Ok(found.map(|(_, existing)| existing))
     }
 
     pub(super) fn write_journal(
         &mut self,
         journal: &StagedJournal,
-        place: Option<&Place>,
+        existing: Option<&ExistingExecution>,
     ) -> Result<(), Fault> {
         let version = integer(journal.expected.saturating_add(journal.events));
-        let (no, session, requester) = match place {
-            Some(place) => {
-                self.update_execution(place, version, &journal.row)?;
-                (place.no, place.session, place.requester)
+        let (no, session, requester) = match existing {
+            Some(existing) => {
+                self.update_execution(existing, version, &journal.row)?;
+                (existing.no, existing.session, existing.requester)
             }
             None => self.insert_execution(journal, version)?,
         };
@@ -108,10 +115,15 @@ impl Statements<'_> {
     }
 
     /// Kind, session, requester, key and age of an execution never change; how far it got does.
-    fn update_execution(&mut self, place: &Place, version: i64, row: &ExecutionRow) -> Result<(), Fault> {
-        let (no, updated_at, status) = (place.no, millis(row.updated_at), status_letter(row.status));
+    fn update_execution(
+        &mut self,
+        existing: &ExistingExecution,
+        version: i64,
+        row: &ExecutionRow,
+    ) -> Result<(), Fault> {
+        let (no, updated_at, status) = (existing.no, millis(row.updated_at), status_letter(row.status));
         let tool = self.optional_name(row.tool.as_ref().map(|tool| tool.as_str()))?;
-        if status == place.status {
+        if status == existing.status {
             self.advance_execution.execute(params![no, version, tool, updated_at])?;
         } else {
             self.move_execution.execute(params![no, version, tool, updated_at, status])?;

@@ -1,4 +1,4 @@
-//! Many at once: one wins, bounds hold, and whoever was answered can look.
+//! Concurrent changes: one wins, bounds hold, and answered changes can be read.
 
 #![expect(clippy::unwrap_used, reason = "a store that fails here fails the test")]
 

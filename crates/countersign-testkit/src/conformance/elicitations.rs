@@ -29,7 +29,7 @@ pub async fn an_elicitation_comes_back_open_and_then_decided(store: Arc<dyn Stor
     assert_eq!(of(&*store, subject.id, Openness::Any).await, [decided]);
 }
 
-/// A second decision is refused, whoever makes it, and the first stays.
+/// A second decision by any decider is refused, and the first stays.
 pub async fn a_decided_elicitation_keeps_its_decision(store: Arc<dyn Store>) {
     let subject = Subject::new();
     let asked = subject.elicitation(0, 90);
@@ -120,7 +120,7 @@ pub async fn the_next_expiry_is_that_of_an_open_elicitation(store: Arc<dyn Store
     assert_eq!(store.next_expiry().await.unwrap(), before);
 }
 
-/// An open elicitation of long ago: in a shared database, before everybody else's.
+/// An open elicitation of long ago: in a shared database it comes before all others.
 fn expiring(subject: &Subject, ms: u64) -> ElicitationRow {
     let mut row = subject.elicitation(0, 0);
     row.elicitation.expires_at = Timestamp::from_millis(ms);

@@ -97,7 +97,7 @@ pub async fn clearing_a_session_forgets_its_grants_and_no_others(store: Arc<dyn 
     use_at(&*store, kept.id, at(1)).await.unwrap();
 }
 
-/// And one given with a token that nobody knows.
+/// And one given with an unknown token.
 pub async fn a_grant_given_with_a_token_since_revoked_is_dead(store: Arc<dyn Store>) {
     let (subject, token) = (Subject::new(), token(0));
     store.commit(create(&token)).await.unwrap();

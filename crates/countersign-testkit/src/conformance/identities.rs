@@ -16,7 +16,7 @@ use countersign_sdk::PrincipalId;
 
 use super::subject::{Subject, at, create, fresh, fresh_principal, fresh_session, grants, revoke, token};
 
-/// Whoever opens it again, and as whatever client.
+/// Also where another principal or client opens it again.
 pub async fn opening_a_session_again_changes_nothing(store: Arc<dyn Store>) {
     let id = fresh_session();
     assert_eq!(store.session(&id).await.unwrap(), None);
@@ -166,7 +166,7 @@ pub async fn tokens_are_listed_oldest_first(store: Arc<dyn Store>) {
     assert_eq!(ours, [tokens[1].id, tokens[2].id, tokens[0].id]);
 }
 
-/// A session of somebody, opened so many milliseconds after the beginning.
+/// A session that was opened so many milliseconds after the beginning.
 async fn open(store: &dyn Store, ms: u64) -> SessionRow {
     let (id, principal) = (fresh_session(), fresh_principal());
     let row = SessionRow { id, principal, client: "a client".into(), opened_at: at(ms) };

@@ -14,7 +14,7 @@ use countersign_kernel::ports::{
 
 use super::subject::Subject;
 
-/// The last that the store got to know comes first, whatever their clocks said.
+/// The last one stored comes first, independent of its time.
 pub async fn executions_are_listed_newest_first(store: Arc<dyn Store>) {
     let first = Subject::new();
     let mut expected = Vec::new();
@@ -221,7 +221,7 @@ pub async fn a_page_of_large_elicitations_ends_at_its_bytes_and_the_next_goes_on
     }
 }
 
-/// So that whoever follows the parts gets to the end.
+/// A reader of the parts gets to the end.
 pub async fn one_item_is_read_however_large_it_is(store: Arc<dyn Store>) {
     let subject = Subject::new();
     let mut row = subject.elicitation(0, 90);

@@ -1,4 +1,4 @@
-//! What every store promises, one async function for each promise, named as the sentence it proves.
+//! The promises of every store, one async function for each, named as the sentence it proves.
 //!
 //! A store joins with one line, which makes every promise a test of its own:
 //!

@@ -1,4 +1,4 @@
-//! Requirements, and that a change which is refused, for whatever reason, leaves nothing behind.
+//! Requirements, and that a change which is refused for any reason leaves nothing behind.
 
 #![expect(clippy::unwrap_used, reason = "a store that fails here fails the test")]
 

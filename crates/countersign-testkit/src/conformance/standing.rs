@@ -1,4 +1,4 @@
-//! What the store says of how much is unfinished.
+//! The store's counts of unfinished work.
 
 #![expect(clippy::unwrap_used, reason = "a store that fails here fails the test")]
 
@@ -10,7 +10,7 @@ use countersign_sdk::Outcome;
 
 use super::subject::{Subject, decision};
 
-/// A question counts until it is decided, an execution until it stands elsewhere, and every record counts.
+/// A question counts until it is decided, an execution until its status changes, and every record counts.
 pub async fn what_is_unfinished_is_counted(store: Arc<dyn Store>) {
     let before = store.standing().await.unwrap();
     let subject = Subject::new();

@@ -23,21 +23,18 @@ pub const BEGIN_MS: u64 = 1_700_000_000_000;
 
 /// An execution of a requester of its own, in a session of its own.
 #[derive(Debug, Clone)]
+#[expect(missing_docs, reason = "the names say it")]
 pub struct Subject {
-    /// The execution.
     pub id: ExecutionId,
-    /// Its session.
     pub session: SessionId,
-    /// Who asks for it.
+    /// The requester.
     pub requester: PrincipalId,
-    /// The requester's key.
     pub key: Option<String>,
-    /// When it was accepted.
     pub created_at: Timestamp,
 }
 
+#[expect(missing_docs, reason = "the names say it")]
 impl Subject {
-    /// A fresh one.
     pub fn new() -> Self {
         Self {
             id: fresh(ExecutionId::from_random),
@@ -66,7 +63,6 @@ impl Subject {
         Self { created_at: at(ms), ..self }
     }
 
-    /// Its row.
     pub fn row(&self, status: Status) -> ExecutionRow {
         ExecutionRow {
             id: self.id,
@@ -82,7 +78,6 @@ impl Subject {
         }
     }
 
-    /// Its first event.
     pub fn started(&self) -> Event {
         let started = Started {
             execution: self.id,
@@ -205,7 +200,7 @@ pub fn step(n: u64) -> Event {
     Event { at: at(n), body: EventBody::StepRecorded { call: CallNo(0), name: format!("step {n}"), value } }
 }
 
-/// A yes or no by somebody.
+/// A decision by a person.
 pub fn decision(outcome: Outcome) -> Decision {
     let by = Decider::Person { principal: fresh_principal(), token: None };
     let comment = Some("as agreed".into());
@@ -220,7 +215,7 @@ pub fn decision(outcome: Outcome) -> Decision {
     }
 }
 
-/// A token of somebody, not revoked, made so many milliseconds after the beginning.
+/// A token that is not revoked, made so many milliseconds after the beginning.
 pub fn token(created_ms: u64) -> TokenRow {
     let principal = Principal::agent(fresh_principal().as_str()).expect("a good id");
     TokenRow {
@@ -266,12 +261,12 @@ pub fn tool() -> ToolPath {
     ToolPath::parse("lab.things.delete").expect("a good path")
 }
 
-/// A session that nobody knows.
+/// A new session.
 pub fn fresh_session() -> SessionId {
     SessionId::parse(&fresh(|bits| format!("ses_{:032x}", u128::from_be_bytes(bits)))).expect("a good id")
 }
 
-/// A principal that nobody knows.
+/// A new principal.
 pub fn fresh_principal() -> PrincipalId {
     PrincipalId::parse(&fresh(|bits| format!("p-{:032x}", u128::from_be_bytes(bits)))).expect("a good id")
 }

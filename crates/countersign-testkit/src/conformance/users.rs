@@ -67,7 +67,7 @@ pub async fn a_token_ends_with_its_time_and_with_its_user(store: Arc<dyn Store>)
     assert!(good_at(50).await);
 }
 
-/// When it was used is kept, and a token of an earlier version can be given to somebody.
+/// The time of its use is kept, and a token of an earlier version can be given to a user.
 pub async fn a_token_can_be_noted_as_used_and_adopted(store: Arc<dyn Store>) {
     let user = added(&*store, vec![Role::Admin]).await;
     let old = token(0);
@@ -130,7 +130,7 @@ pub async fn a_login_ends_with_its_time_its_token_and_its_user(store: Arc<dyn St
     assert!(!is_live(&*store, &plain, 50).await, "disabling ended it for good");
 }
 
-/// Whoever asked and in whatever session, but of one user only.
+/// Questions of one user are found, in all sessions and from all requesters.
 pub async fn earlier_questions_about_the_same_are_found_by_subject_and_owner(store: Arc<dyn Store>) {
     let (ann, bob) =
         (principal_of(&added(&*store, vec![]).await), principal_of(&added(&*store, vec![]).await));

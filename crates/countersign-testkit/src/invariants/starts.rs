@@ -12,7 +12,7 @@ use countersign_core::ids::{CallNo, ExecutionId};
 use countersign_sdk::{Effects, Outcome};
 
 use super::{Found, asked, entries, of_call};
-use crate::lab::awkward::AND_THE_REST;
+use crate::lab::awkward::SECOND_QUESTION;
 use crate::ledger::Ledger;
 
 /// A handler that brings the process down is entered this often at most, unless a person has it run again.
@@ -123,7 +123,7 @@ impl Found {
     /// A handler's own question is answered by a person each time the handler acts on it: a retry asks anew.
     pub(super) fn check_answers(&mut self, ledger: &Ledger, journals: &HashMap<ExecutionId, Vec<Event>>) {
         let mut counts: HashMap<String, usize> = HashMap::new();
-        for effect in ledger.effects().into_iter().filter(|effect| effect.what == AND_THE_REST) {
+        for effect in ledger.effects().into_iter().filter(|effect| effect.what == SECOND_QUESTION) {
             *counts.entry(effect.key).or_default() += 1;
         }
         for (key, times) in counts {
@@ -134,7 +134,7 @@ impl Found {
                 let mut questions = journal.iter().filter_map(asked);
                 let question = questions.find(|(id, _)| id == elicitation);
                 decision.outcome == Outcome::Approved
-                    && question.is_some_and(|(_, question)| question.message == AND_THE_REST)
+                    && question.is_some_and(|(_, question)| question.message == SECOND_QUESTION)
             };
             let answers = count(&journal, approved);
             if times > answers {

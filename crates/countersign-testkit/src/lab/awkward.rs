@@ -7,7 +7,7 @@ use super::{Done, What, enter, happen};
 use crate::ledger::Ledger;
 
 /// The question that `awkward.act_then_ask` asks after it has acted.
-pub const AND_THE_REST: &str = "And the rest?";
+pub const SECOND_QUESTION: &str = "And the rest?";
 
 /// The plugin of these tools.
 pub fn plugin(ledger: &Ledger) -> Plugin {
@@ -29,10 +29,10 @@ fn act_then_ask(ledger: &Ledger) -> Tool {
             async move {
                 enter(&ctx, &ledger);
                 happen(&ctx, &ledger, &input.what).await;
-                let rest = Approval::new(AND_THE_REST).args(json!({ "rest": input.what }));
+                let rest = Approval::new(SECOND_QUESTION).args(json!({ "rest": input.what }));
                 let yes = ctx.elicit(rest).await?.approved;
                 if yes {
-                    happen(&ctx, &ledger, AND_THE_REST).await;
+                    happen(&ctx, &ledger, SECOND_QUESTION).await;
                 }
                 Ok::<_, ToolError>(Done { done: yes })
             }

@@ -1,4 +1,4 @@
-//! What happens in a schedule: calls, decisions, cancels, settlements, and time.
+//! The moves of a schedule: calls, decisions, cancels, settlements, and time.
 
 use std::time::Duration;
 
@@ -212,7 +212,7 @@ pub(super) async fn settle_everything(gateway: &Gateway, as_what: &Settlement) {
     let Ok(rows) = gateway.executions(filter, Page::first(1_000)).await else { return };
     for row in rows.items {
         for call in calls_in_doubt(gateway, row.id).await {
-            // What cannot be settled shows as a violation of R9 in the end.
+            // A call that cannot be settled shows as a violation of R9 in the end.
             let _ = gateway.settle(row.id, call, as_what.clone(), &ann()).await;
         }
     }

@@ -1,4 +1,4 @@
-//! What can be said of a predicate before any call: its names exist, its parts fit together, it is a boolean.
+//! The checks of a predicate before any call: its names exist, its parts fit together, it is a boolean.
 //!
 //! Promise: what is refused here could only ever have failed, which is to say denied, or is a name that does not
 //! exist. What depends on the arguments (their types are the tools' business) is left to evaluation.
@@ -10,6 +10,7 @@ use cel::common::ast::{CallExpr, ComprehensionExpr, Expr, IdedExpr, LiteralValue
 
 use super::ast::{children, is_binding, is_within_depth, plain_name};
 use super::functions::{self, Function};
+use super::meter::is_comparison;
 use super::regex;
 use crate::policy::near::{did_you_mean, nearest};
 
@@ -18,7 +19,7 @@ const MAX_TREE_DEPTH: usize = 64;
 /// The most loops inside one another.
 const MAX_LOOP_DEPTH: usize = 3;
 
-/// What a value is known to be.
+/// The known type of a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     Bool,
@@ -313,7 +314,7 @@ impl Checker<'_> {
             ""
         };
         self.problems.push(format!("{sign} does not go with {} and {}{hint}", left.named(), right.named()));
-        // What it would have been is clear where it is a comparison, and worth knowing.
+        // A comparison has a known type, which helps to find further problems.
         if result == Kind::Bool { Kind::Bool } else { Kind::Dyn }
     }
 
@@ -403,25 +404,20 @@ fn kind_of_literal(literal: &LiteralValue) -> Kind {
     }
 }
 
-/// Those between two values. `_f` is a name that anyone may write, so the underscore alone tells nothing.
+/// Whether it is an operator between two values. A user may write the name `_f`, so the underscore alone does not tell.
 fn is_binary_operator(name: &str) -> bool {
-    matches!(
-        name,
-        operators::LOGICAL_AND
-            | operators::LOGICAL_OR
-            | operators::EQUALS
-            | operators::NOT_EQUALS
-            | operators::LESS
-            | operators::LESS_EQUALS
-            | operators::GREATER
-            | operators::GREATER_EQUALS
-            | operators::IN
-            | operators::ADD
-            | operators::SUBSTRACT
-            | operators::MULTIPLY
-            | operators::DIVIDE
-            | operators::MODULO
-    )
+    is_comparison(name)
+        || matches!(
+            name,
+            operators::LOGICAL_AND
+                | operators::LOGICAL_OR
+                | operators::IN
+                | operators::ADD
+                | operators::SUBSTRACT
+                | operators::MULTIPLY
+                | operators::DIVIDE
+                | operators::MODULO
+        )
 }
 
 /// Whether `+ - * / %` goes with the two.

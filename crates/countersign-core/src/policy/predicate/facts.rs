@@ -1,4 +1,4 @@
-//! What a predicate may know of a call, as CEL values: `args`, `tool`, `principal`, `session`.
+//! The variables of a predicate as CEL values: `args`, `tool`, `principal`, `session`.
 //!
 //! Promise: nothing is converted before a predicate looks at it, and everything at most once per decision. Texts are
 //! borrowed, not copied. A number without a fractional part is an `int` however it was spelt (`1`, `1.0`, `1e0`), as in

@@ -1,7 +1,7 @@
 //! The functions a predicate may call, and what they make of what.
 //!
 //! The interpreter keeps its own list to itself, so this one is a copy of it, kept honest by a test. What the
-//! interpreter learns later is refused until it stands here.
+//! interpreter learns later is refused until it is listed here.
 
 use super::check::Kind;
 
@@ -14,7 +14,7 @@ pub(super) struct Function {
     pub(super) global: Option<usize>,
     /// The number of arguments in `x.f()`, where it can be called so.
     pub(super) member: Option<usize>,
-    /// What everything it is given must be, if it takes but one kind.
+    /// The kind of all its arguments, if it takes only one kind.
     pub(super) takes: Kind,
     pub(super) gives: Kind,
 }
@@ -74,7 +74,7 @@ const FUNCTIONS: &[Function] = &[
     function("hasValue", "args.?name.hasValue()", None, Some(0), Kind::Optional, Kind::Bool),
     function("orValue", "args.?name.orValue(\"\")", None, Some(1), Kind::Dyn, Kind::Dyn),
     function("or", "args.?name.or(args.?title)", None, Some(1), Kind::Optional, Kind::Optional),
-    // What `all` and `exists` are made of; cannot be written.
+    // The expansion of `all` and `exists`; it cannot be written.
     function("@not_strictly_false", "", Some(1), None, Kind::Dyn, Kind::Bool),
 ];
 

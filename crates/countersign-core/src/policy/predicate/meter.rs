@@ -12,14 +12,14 @@ use cel::common::ast::{CallExpr, ComprehensionExpr, Expr, IdedExpr, LiteralValue
 
 use super::ast::{children, children_mut, is_binding, plain_name};
 
-/// What one decision may spend, over all its predicates together. A unit is some twenty nanoseconds.
+/// The budget of one decision, over all its predicates together. A unit is about twenty nanoseconds.
 const BUDGET: i64 = 10_000_000;
 
 /// A loop body that goes through its own element at most. The elements together are no larger than the arguments.
 const STEP: &str = "@step";
 /// A loop body that may go through all of something from outside the loop, each time.
 const SWEEP: &str = "@sweep";
-/// A regular expression: the interpreter compiles it anew each time.
+/// A regular expression: the interpreter compiles it each time.
 const REGEX: &str = "@regex";
 
 const STEP_UNITS: i64 = 20;
@@ -32,7 +32,7 @@ pub(super) fn install(expr: &mut IdedExpr) {
     install_within(expr, &mut vec!["args".to_owned()]);
 }
 
-/// What is left to spend.
+/// The rest of the budget.
 #[derive(Debug)]
 pub(super) struct Meter {
     left: AtomicI64,
@@ -61,7 +61,7 @@ impl Meter {
     }
 }
 
-/// `outside` holds the names that may stand for something large.
+/// `outside` holds the names whose values may be large.
 fn install_within(expr: &mut IdedExpr, outside: &mut Vec<String>) {
     let Expr::Comprehension(comprehension) = &mut expr.expr else {
         for child in children_mut(&mut expr.expr) {
@@ -81,25 +81,25 @@ fn install_within(expr: &mut IdedExpr, outside: &mut Vec<String>) {
         return;
     }
     let own = comprehension.iter_var.clone();
-    let sight = Sight { outside, own: &own };
-    let slot = if sight.goes_through(&comprehension.loop_step.expr) { SWEEP } else { STEP };
+    let scope = LoopScope { outside, own: &own };
+    let slot = if scope.may_traverse(&comprehension.loop_step.expr) { SWEEP } else { STEP };
     outside.push(own);
     install_within(&mut comprehension.loop_step, outside);
     outside.pop();
     wrap_body(comprehension, slot);
 }
 
-/// What a loop body can see. That a loop further in may use a name from outside for its own only makes the price
+/// The names that a loop body can use. An inner loop that reuses an outer name for its own only makes the price
 /// higher than it needs to be.
-struct Sight<'s> {
+struct LoopScope<'s> {
     outside: &'s [String],
     own: &'s str,
 }
 
-impl Sight<'_> {
+impl LoopScope<'_> {
     /// Whether evaluating this may take a step for each part of something from outside. Merely finding the thing, and
     /// comparing it with something of the loop's own, does not: a comparison ends where the shorter side does.
-    fn goes_through(&self, expr: &Expr) -> bool {
+    fn may_traverse(&self, expr: &Expr) -> bool {
         if let Some(name) = self.path_root(expr) {
             return self.is_outside(name);
         }
@@ -108,30 +108,30 @@ impl Sight<'_> {
             Expr::Call(call) => match (call.func_name.as_str(), call.args.as_slice()) {
                 (operators::LOGICAL_AND | operators::LOGICAL_OR | operators::LOGICAL_NOT, operands) => {
                     operands.iter().any(|operand| {
-                        self.path_root(&operand.expr).is_none() && self.goes_through(&operand.expr)
+                        self.path_root(&operand.expr).is_none() && self.may_traverse(&operand.expr)
                     })
                 }
                 (name, [left, right]) if is_comparison(name) => {
-                    self.compares_through(&left.expr, &right.expr)
+                    self.comparison_may_traverse(&left.expr, &right.expr)
                 }
-                _ => self.any_child_goes_through(expr),
+                _ => self.any_child_may_traverse(expr),
             },
-            _ => self.any_child_goes_through(expr),
+            _ => self.any_child_may_traverse(expr),
         }
     }
 
-    fn compares_through(&self, left: &Expr, right: &Expr) -> bool {
+    fn comparison_may_traverse(&self, left: &Expr, right: &Expr) -> bool {
         let is_found_outside = |expr| self.path_root(expr).is_some_and(|name| self.is_outside(name));
         match (is_found_outside(left), is_found_outside(right)) {
             (true, true) => true,
-            (true, false) => self.goes_through(right),
-            (false, true) => self.goes_through(left),
-            (false, false) => self.goes_through(left) || self.goes_through(right),
+            (true, false) => self.may_traverse(right),
+            (false, true) => self.may_traverse(left),
+            (false, false) => self.may_traverse(left) || self.may_traverse(right),
         }
     }
 
-    fn any_child_goes_through(&self, expr: &Expr) -> bool {
-        children(expr).into_iter().any(|child| self.goes_through(&child.expr))
+    fn any_child_may_traverse(&self, expr: &Expr) -> bool {
+        children(expr).into_iter().any(|child| self.may_traverse(&child.expr))
     }
 
     /// The name that `name`, `name.field` and `name[key]` begin with: expressions that only find.
@@ -140,7 +140,7 @@ impl Sight<'_> {
             Expr::Ident(name) => Some(plain_name(name)),
             Expr::Select(select) if !select.test => self.path_root(&select.operand.expr),
             Expr::Call(call) if call.func_name == operators::INDEX => match call.args.as_slice() {
-                [operand, key] if !self.goes_through(&key.expr) => self.path_root(&operand.expr),
+                [operand, key] if !self.may_traverse(&key.expr) => self.path_root(&operand.expr),
                 _ => None,
             },
             _ => None,
@@ -152,7 +152,7 @@ impl Sight<'_> {
     }
 }
 
-fn is_comparison(name: &str) -> bool {
+pub(super) fn is_comparison(name: &str) -> bool {
     matches!(
         name,
         operators::EQUALS

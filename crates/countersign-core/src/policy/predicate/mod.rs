@@ -58,7 +58,7 @@ impl Predicate {
         Ok(Self { source: source.trim().to_owned(), expression })
     }
 
-    /// What it says about this call, or why it cannot say.
+    /// The predicate's value for this call, or why there is none.
     pub(super) fn evaluate(&self, facts: &Facts<'_>) -> Result<bool, String> {
         let answer = guarded(|| {
             let mut context = Context::with_env(Arc::clone(&ENV));
@@ -86,7 +86,7 @@ impl fmt::Debug for Predicate {
     }
 }
 
-/// What is wrong with a `when`, and where.
+/// A problem of a `when`, and its position.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct WhenProblem {
     /// Lines after the first.
@@ -105,7 +105,7 @@ static ENV: LazyLock<Arc<Env>> = LazyLock::new(|| Arc::new(Env::stdlib()));
 
 /// Runs foreign code; `None` means that it panicked.
 fn guarded<T>(run: impl FnOnce() -> T) -> Option<T> {
-    // What the closure leaves behind is dropped or, being `Facts`, only ever read again.
+    // The closure's values are dropped or, as `Facts`, only read again.
     catch_unwind(AssertUnwindSafe(run)).ok()
 }
 
@@ -120,7 +120,7 @@ fn syntax_problem(errors: &ParseErrors) -> WhenProblem {
     let line = usize::try_from(first.pos.0).unwrap_or(1).max(1);
     let column = usize::try_from(first.pos.1).unwrap_or(1).max(1);
     let message = first.msg.strip_prefix("Syntax error: ").unwrap_or(&first.msg);
-    // The list of every token that could have stood there helps nobody.
+    // The list of all expected tokens is left out, because it is long and does not help.
     let message = message.split(" expecting ").next().unwrap_or(message).replace("'<EOF>'", "the end");
     let place =
         if line == 1 { format!("character {column}") } else { format!("line {line}, character {column}") };

@@ -13,7 +13,7 @@ use cel::{Context, Env, ExecutionError, Value};
 /// itself within a thirty-second of it.
 const COPIES: usize = 32;
 
-/// What is wrong with a pattern, if something is.
+/// The problem of a pattern, if it has one.
 pub(super) fn problem(pattern: &str, env: &Arc<Env>) -> Option<String> {
     if let Err(reason) = compile(pattern, env) {
         return Some(format!("{pattern:?} is no regular expression: {reason}"));

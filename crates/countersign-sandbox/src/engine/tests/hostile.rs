@@ -1,4 +1,4 @@
-//! The whole table of hostile scripts, in process. What only a killing watchdog ends is left to the child's tests.
+//! The whole table of hostile scripts, in process. Scripts that only a killing watchdog ends are left to the child's tests.
 
 use super::*;
 use std::time::Duration;

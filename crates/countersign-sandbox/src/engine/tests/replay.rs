@@ -76,7 +76,7 @@ fn script(pieces: &[Piece]) -> String {
     )
 }
 
-/// All that a script said, turn by turn put together.
+/// All requests and log lines of a script, over all turns.
 #[derive(Debug, Clone, Default, PartialEq)]
 struct Story {
     requests: Vec<Request>,
