@@ -1,6 +1,6 @@
 //! Accepting a call: steps 1 to 3 of its way, up to the point where it is an execution.
 //!
-//! What is refused here was never accepted: nothing is recorded and nothing ran. From the first `CallIssued` on, every
+//! A call that is refused here was never accepted: nothing is recorded and nothing ran. From the first `CallIssued` on, every
 //! outcome is an execution's.
 
 use std::sync::Arc;
@@ -27,16 +27,16 @@ use crate::owner::Owner;
 /// The longest idempotency key.
 const MAX_KEY_BYTES: usize = 200;
 
-/// A call of one tool.
+/// A request to call one tool.
 #[derive(Debug, Clone)]
 pub struct CallRequest {
     /// The tool.
     pub path: String,
     /// The arguments.
     pub args: Value,
-    /// Who calls.
+    /// The caller.
     pub caller: Caller,
-    /// In which session.
+    /// The session.
     pub session: SessionId,
     /// The caller's own key: the same key again is the same execution.
     pub key: Option<String>,
@@ -45,18 +45,18 @@ pub struct CallRequest {
 }
 
 impl CallRequest {
-    /// What is asked for, as one digest.
+    /// The digest of the request.
     fn digest(&self) -> Result<Digest, BoundsError> {
         Ok(call_digest(&self.path, &Canonical::of(&self.args)?))
     }
 }
 
-/// Who acts, and with which token.
+/// An acting principal and its token.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Caller {
-    /// Who.
+    /// The principal.
     pub principal: Principal,
-    /// With which token; none for a program that embeds the gateway.
+    /// The token; none for a program that embeds the gateway.
     pub token: Option<TokenId>,
     /// How the gateway knows them; none where a program that embeds the gateway vouches for them.
     pub proof: Option<Proof>,
@@ -89,7 +89,7 @@ pub(crate) enum Owned {
     Known(ExecutionId),
 }
 
-/// What steps 1 to 3 made of a request.
+/// A request after steps 1 to 3.
 pub(crate) struct Admitted {
     pub(crate) tool: Arc<CatalogTool>,
     pub(crate) args: Canonical,
@@ -272,7 +272,7 @@ fn not_a_tool(catalog: &Catalog, path: &str) -> CallError {
     CallError::Namespace { path: cut, inside }
 }
 
-/// What the caller is told of a call that a hook denies.
+/// The failure of a call that a hook denies.
 pub(crate) fn denied_by_hook(reason: &str) -> Failure {
     Failure::new("denied", format!("A hook denied the call: {reason}"))
 }

@@ -17,9 +17,9 @@ const BATCH: u64 = 250;
 /// A part of the audit.
 #[derive(Debug, Clone, PartialEq)]
 pub struct AuditQuery {
-    /// Which records.
+    /// The records to read.
     pub filter: AuditFilter,
-    /// Which way.
+    /// The order of reading.
     pub order: AuditOrder,
     /// The number of the record that was looked at last; where nothing is given, the order's own beginning.
     pub from: Option<u64>,
@@ -47,14 +47,14 @@ pub struct AuditPage {
     pub next: Option<u64>,
 }
 
-/// What came of following the chain.
+/// The result of verifying the chain.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ChainReport {
     /// How many records follow from one another, from the first.
     pub records: u64,
     /// The hash of the last of them.
     pub head: Digest,
-    /// What does not fit after them, if anything.
+    /// The break after them, if there is one.
     pub broken: Option<BrokenChain>,
 }
 
@@ -141,7 +141,7 @@ impl Kernel {
     }
 }
 
-/// What was found so far.
+/// The records found so far.
 struct PageInTheMaking<'q> {
     query: &'q AuditQuery,
     records: Vec<AuditRecord>,

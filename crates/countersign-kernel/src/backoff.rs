@@ -1,4 +1,4 @@
-//! Patience with a failing store: what was approved or done must be recorded once the store is back.
+//! Retries while the store fails: approvals and outcomes must be recorded once it is back.
 
 use std::time::Duration;
 
@@ -47,7 +47,7 @@ pub(crate) fn is_passing(error: &GatewayError) -> bool {
         GatewayError::Store(store) => {
             matches!(store, StoreError::Unavailable(_) | StoreError::Overloaded | StoreError::Conflict { .. })
         }
-        // What a system lacks it lacks until this process is started again, perhaps elsewhere or with another configuration.
+        // A missing layer of isolation stays missing until this process is started again, perhaps on another system.
         GatewayError::Sandbox(ScriptFault::NotIsolated { .. }) => false,
         GatewayError::NoEntropy | GatewayError::Sandbox(_) => true,
         GatewayError::Journal(_) | GatewayError::Closed => false,

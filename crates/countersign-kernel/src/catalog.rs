@@ -28,7 +28,7 @@ pub struct Catalog {
     sources: BTreeMap<String, SourceKind>,
 }
 
-/// What stands behind a source's name.
+/// The state of a source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum SourceKind {
     /// A plugin: fixed for the life of the process.
@@ -51,7 +51,7 @@ pub struct CatalogTool {
     search_text: SearchText,
 }
 
-/// What a catalog has for a call that was issued earlier.
+/// The tool for a call that was issued earlier.
 pub(crate) enum Offered {
     /// The tool that the call was issued for.
     Same(Arc<CatalogTool>),
@@ -104,7 +104,7 @@ impl Catalog {
         self.sorted.iter().skip(start)
     }
 
-    /// What is in a namespace, by its next segment: tools as they are called, namespaces with `.*`. Nothing where there is no
+    /// The contents of a namespace, by the next segment: tools as they are called, namespaces with `.*`. Nothing where there is no
     /// such namespace.
     pub fn inside(&self, namespace: &str) -> Vec<String> {
         let mut inside = Vec::new();
@@ -132,7 +132,7 @@ impl Catalog {
         self.tools.is_empty()
     }
 
-    /// What stands behind a source's name; nothing where it was never registered.
+    /// The state of a source; nothing where it was never registered.
     pub(crate) fn source(&self, name: &str) -> Option<SourceKind> {
         self.sources.get(name).copied()
     }
@@ -142,7 +142,7 @@ impl Catalog {
         self.sorted.iter().filter(move |tool| tool.source == name)
     }
 
-    /// What there is for a call that was issued earlier, perhaps by another process.
+    /// The tool for a call that was issued earlier, perhaps by another process.
     pub(crate) fn offered(&self, call: &Call) -> Offered {
         match (self.at(&call.path), &call.source) {
             (Some(tool), _) if tool.fingerprint == call.fingerprint => Offered::Same(Arc::clone(tool)),
@@ -215,17 +215,17 @@ impl CatalogTool {
         &self.path
     }
 
-    /// What it does to the world.
+    /// Its effects on the world.
     pub fn effects(&self) -> Effects {
         self.tool.definition().effects
     }
 
-    /// What it is, as one digest.
+    /// The digest of its definition.
     pub fn fingerprint(&self) -> Fingerprint {
         self.fingerprint
     }
 
-    /// Where it came from.
+    /// The source that it came from.
     pub fn source(&self) -> &str {
         &self.source
     }
@@ -301,7 +301,7 @@ impl CurrentCatalog {
         self.snapshot().at(path).cloned()
     }
 
-    /// What there is now for a call that was issued earlier.
+    /// The current tool for a call that was issued earlier.
     pub(crate) fn offered(&self, call: &Call) -> Offered {
         self.snapshot().offered(call)
     }

@@ -2,7 +2,7 @@
 //!
 //! Promise: a change is recorded in the audit, then swapped in whole, or refused and nothing changed. Calls whose handlers run
 //! keep their tool. A tool that changed or was removed voids what was asked, approved and remembered about it (R14): open
-//! questions are withdrawn with a reason, and remembered approvals that cover nothing else are revoked. What is about
+//! questions are withdrawn with a reason, and remembered approvals that cover nothing else are revoked. Everything about
 //! unchanged tools stays as it is.
 //!
 //! No question about a tool of before is left open: whoever asks looks at the catalog once more after the question is
@@ -34,7 +34,7 @@ const SESSIONS: usize = 500;
 /// Sources have no version of their own: their definitions are their fingerprints.
 const VERSION: &str = "source";
 
-/// What became of a source's tools.
+/// The changes of a source's tools.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SourceChange {
     /// The source.
@@ -70,7 +70,7 @@ pub enum SourceError {
     PathTaken {
         /// The path.
         path: ToolPath,
-        /// Whose it is.
+        /// The source that has it.
         owner: String,
     },
     /// The same path twice.
@@ -82,10 +82,10 @@ pub enum SourceError {
     /// More tools than a catalog holds.
     #[error("the catalog would have {tools} tools; it holds at most {MAX_TOOLS}")]
     TooManyTools {
-        /// How many there would be.
+        /// The resulting number of tools.
         tools: usize,
     },
-    /// Something inside failed.
+    /// An internal error.
     #[error("{0}")]
     Gateway(#[from] GatewayError),
 }
@@ -135,7 +135,7 @@ impl SourceChange {
         self.added.is_empty() && self.changed.is_empty() && self.removed.is_empty()
     }
 
-    /// What an auditor reads.
+    /// The text for auditors.
     fn detail(&self) -> String {
         let mut text = format!("{}:", self.source);
         for (what, paths) in [("added", &self.added), ("changed", &self.changed), ("removed", &self.removed)]
@@ -232,7 +232,7 @@ impl Kernel {
         Ok(change)
     }
 
-    /// What was asked, approved and remembered is held against the new catalog. A store that fails here leaves open questions
+    /// Compares questions, approvals and grants with the new catalog. A store that fails here leaves open questions
     /// as they are; approving one looks once more, and so does the next start.
     async fn meet_the_change(self: &Arc<Self>, before: &Catalog, change: &mut SourceChange) {
         let now = self.catalog.snapshot();

@@ -1,6 +1,6 @@
 //! Decisions on their way to the owner of the execution that asks.
 //!
-//! Promise: an agent's credential is refused whatever it says (R10). What a decision does is in `owner/decisions.rs`.
+//! Promise: an agent's credential is refused whatever it says (R10). The effects of a decision are in `owner/decisions.rs`.
 
 use std::sync::Arc;
 
@@ -24,23 +24,23 @@ use crate::owner::Message;
 /// A decision on its way.
 #[derive(Debug, Clone)]
 pub struct Decide {
-    /// What is decided.
+    /// The question.
     pub target: Target,
-    /// Who decides.
+    /// The decider.
     pub by: Caller,
-    /// Through what: `console`, `cli`, `mcp`, …
+    /// The channel: `console`, `cli`, `mcp`, …
     pub channel: String,
-    /// What they say.
+    /// The answer.
     pub answer: Answer,
-    /// What they wrote beside it.
+    /// The decider's comment.
     pub comment: Option<String>,
 }
 
-/// What is decided. Whoever approves must have seen it: an elicitation never changes, so its id names what was shown; an
+/// The question that is decided. An approver must have seen it: an elicitation never changes, so its id names what was shown; an
 /// execution's id names different questions over time, and approves by itself only where there was never more than one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Target {
-    /// This one.
+    /// The question with this id.
     Elicitation(ElicitationId),
     /// This one, which was shown with this digest.
     Shown(ElicitationId, Digest),
@@ -50,14 +50,14 @@ pub enum Target {
     ShownBy(ExecutionId, Digest),
 }
 
-/// What an approval covers.
+/// The coverage of an approval.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Coverage {
-    /// This call.
+    /// This call only.
     Call,
     /// Calls of this tool in the session, until the remembered approval ends.
     Session {
-        /// With which arguments.
+        /// The arguments that it covers.
         args: CoveredArgs,
         /// How many calls after this one; without bound where nothing is said.
         uses: Option<u32>,
@@ -87,12 +87,12 @@ impl From<Remember> for Coverage {
     }
 }
 
-/// What a person says.
+/// A person's answer.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Answer {
-    /// Yes.
+    /// Approval.
     Approve {
-        /// What it covers; what the question says where nothing is said.
+        /// The coverage; the question's default where there is none.
         covers: Option<Coverage>,
         /// The fields of a form.
         data: Option<Value>,
@@ -103,7 +103,7 @@ pub enum Answer {
     Cancel,
 }
 
-/// What a decider gets back.
+/// The acknowledgement for a decider.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Receipt {
     /// The execution that waited.
@@ -149,7 +149,7 @@ impl Kernel {
         self.store.elicitation(id).await?.map(drop).ok_or(DecideError::NotFound)
     }
 
-    /// What the person reads at the gate; nothing where the tool fails to say it.
+    /// The text that the person reads at the gate; none where the tool fails to produce it.
     pub(crate) fn gate_message(&self, call: &Call) -> Option<String> {
         let Offered::Same(tool) = self.catalog.offered(call) else { return None };
         let input = call.args.value();

@@ -2,7 +2,7 @@
 //!
 //! Promise: a safe tool passes at once; a tool approved for the session passes without a pause; anything else waits for
 //! a person, durably: a program that was killed at the gate and asks again with the same arguments finds its question,
-//! or its answer, still there. What was let through is the program's own to run; the engine lets through once. It sees,
+//! or its answer, still there. The program itself runs an approved call; the engine lets it through once. It sees,
 //! resolves and is told of the questions of its own session; any other id is unknown to it.
 
 use std::sync::Arc;
@@ -87,7 +87,7 @@ impl ElicitationEngine {
         Self { kernel, session, requester, decider, asking: Arc::default() }
     }
 
-    /// Lets a call through, or waits for a person. Returns at once for safe and for session-approved tools. Whatever is let
+    /// Lets a call through, or waits for a person. Returns at once for safe and for session-approved tools. A call that is let
     /// through is recorded, as an execution of its own.
     pub async fn gate(&self, tool: &CatalogTool, args: &Value) -> Result<Passage, GateError> {
         if self.kernel.is_closed() {
@@ -212,7 +212,7 @@ impl ElicitationEngine {
         }));
     }
 
-    /// What an id names, where that was asked in this session.
+    /// The question or execution that an id names, where this session asked it.
     async fn own_target(&self, id: &str) -> Option<Target> {
         let target = target(id)?;
         let session = match target {
@@ -308,7 +308,7 @@ impl ElicitationEngine {
     }
 }
 
-/// What came of a call at the gate.
+/// The result of a call at the gate.
 enum Entered {
     Passed,
     Waits(ExecutionId),

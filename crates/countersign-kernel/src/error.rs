@@ -1,4 +1,4 @@
-//! What can go wrong at the façade: a stable code, a message for the caller, and apart from it a cause for the log.
+//! Errors of the façade: a stable code, a message for the caller, and apart from it a cause for the log.
 
 use std::time::Duration;
 
@@ -56,17 +56,17 @@ pub enum CallError {
     /// No such tool.
     #[error("there is no tool \"{path}\"{}", near_text(near))]
     ToolNotFound {
-        /// What was asked for, cut to a readable length.
+        /// The requested path, cut to a readable length.
         path: String,
-        /// What was perhaps meant.
+        /// The paths that were perhaps meant.
         near: Vec<ToolPath>,
     },
     /// A namespace was called.
     #[error("\"{path}\" is a namespace, not a tool; in it: {}", inside.join(", "))]
     Namespace {
-        /// What was asked for, cut to a readable length.
+        /// The requested path, cut to a readable length.
         path: String,
-        /// What is in it: tools, and namespaces with `.*`.
+        /// Its contents: tools, and namespaces with `.*`.
         inside: Vec<String>,
     },
     /// The tool's source is configured and not loaded yet; its name.
@@ -77,7 +77,7 @@ pub enum CallError {
     /// The script cannot be run.
     #[error("{0}")]
     Script(ScriptFault),
-    /// Nothing here runs scripts.
+    /// This gateway runs no scripts.
     #[error("this gateway runs no scripts; start it with a script host")]
     NoScripts,
     /// The arguments do not fit.
@@ -105,13 +105,13 @@ pub enum CallError {
         retry_after.as_secs().max(1)
     )]
     StorageLimit {
-        /// When there is room again.
+        /// The time after which there is room again.
         retry_after: Duration,
     },
     /// As many calls are under way as may be, of this caller or of all.
     #[error("too many calls are under way; try again in {} s", RETRY_CALLS_AFTER.as_secs())]
     TooManyCalls,
-    /// Something inside failed.
+    /// An internal error.
     #[error("{0}")]
     Gateway(#[from] GatewayError),
 }
@@ -148,18 +148,18 @@ pub enum DecideError {
     /// The execution has several open elicitations.
     #[error("the execution waits for {} decisions; name one of them", .0.len())]
     Ambiguous(Vec<ElicitationId>),
-    /// What is pending is not what the decider says they were shown, or they do not say it.
+    /// The pending question is not the one that the decider was shown, or the decider does not say which one that was.
     #[error(
         "this is not the question you were shown; read what is pending and name its elicitationId or digest"
     )]
     NotWhatWasShown(Vec<ElicitationId>),
-    /// Somebody else was faster.
+    /// Another decider was faster.
     #[error("it was decided already: {:?}", .0.outcome)]
     Decided(Box<Decision>),
-    /// Its time is up.
+    /// The question expired.
     #[error("it has expired; the call did not run")]
     Expired,
-    /// What was asked about is not what it was.
+    /// The subject of the question changed.
     #[error("{0}; the question was withdrawn and nothing ran")]
     Void(String),
     /// The tool is not registered in this process; nothing was changed.
@@ -210,7 +210,7 @@ pub enum CancelError {
     /// No such execution.
     #[error("there is no such execution")]
     NotFound,
-    /// It is somebody else's.
+    /// It belongs to another principal.
     #[error("only its requester or a person who may decide can cancel it")]
     NotAllowed,
     /// It has ended.
@@ -227,7 +227,7 @@ pub enum CancelError {
     /// It waits for a person to settle a doubt.
     #[error("a call is in doubt; settle it instead")]
     InDoubt,
-    /// Something inside failed.
+    /// An internal error.
     #[error("{0}")]
     Gateway(#[from] GatewayError),
 }
@@ -265,7 +265,7 @@ pub enum SettleError {
     /// The value is out of bounds.
     #[error("{0}")]
     OutOfBounds(#[from] countersign_core::bounds::BoundsError),
-    /// Something inside failed.
+    /// An internal error.
     #[error("{0}")]
     Gateway(#[from] GatewayError),
 }

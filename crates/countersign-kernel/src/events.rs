@@ -1,4 +1,4 @@
-//! What happened, for fronts to stream.
+//! Events for fronts to stream.
 //!
 //! An event is sent after its change is durable, and carries the number of the audit record that tells of it, so that
 //! a reader that fell behind or came back can go on from the audit.
@@ -9,18 +9,18 @@ use countersign_core::ids::{CallNo, ElicitationId, ExecutionId};
 
 use crate::catalog_change::SourceChange;
 
-/// Something that happened.
+/// An event for fronts.
 #[derive(Debug, Clone, PartialEq)]
 pub struct GatewayEvent {
     /// The last audit record of the change; 0 where nothing is recorded of it.
     pub seq: u64,
     /// The execution it happened to; none where it happened to the catalog.
     pub execution: Option<ExecutionId>,
-    /// What happened.
+    /// The kind of event.
     pub kind: GatewayEventKind,
 }
 
-/// What happened.
+/// The kind of event.
 #[derive(Debug, Clone, PartialEq)]
 pub enum GatewayEventKind {
     /// A person is asked.
@@ -29,7 +29,7 @@ pub enum GatewayEventKind {
     ElicitationDecided(ElicitationId, Box<Decision>),
     /// The execution stands elsewhere.
     ExecutionStatus(Status),
-    /// A handler was let run.
+    /// The start of a handler was recorded.
     CallStarted(CallNo),
     /// A call has an outcome.
     CallSettled(CallNo),
@@ -39,7 +39,7 @@ pub enum GatewayEventKind {
     SourceListChanged {
         /// The source.
         source: String,
-        /// Which list.
+        /// The list that changed.
         list: SourceList,
     },
 }

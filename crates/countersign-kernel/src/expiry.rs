@@ -21,7 +21,7 @@ const BATCH: usize = 200;
 /// How long a jump of the clock can go unnoticed.
 const LONGEST_SLEEP: Duration = Duration::from_secs(1);
 
-/// When to look next.
+/// The time of the next check.
 pub(crate) struct Alarm {
     next_ms: AtomicU64,
     moved: Notify,

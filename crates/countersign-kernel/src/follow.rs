@@ -1,6 +1,6 @@
 //! Following an execution: what its handlers and its script say while it runs, as they say it.
 //!
-//! Nothing of this is recorded, and a follower that is slow misses lines instead of holding a handler up. What was logged is
+//! Nothing of this is recorded, and a slow follower misses lines instead of delaying a handler. Log lines are
 //! in the result all the same.
 
 use std::collections::HashMap;
@@ -37,7 +37,7 @@ pub enum Told {
 pub enum Follow {
     /// It only waits for the answer.
     No,
-    /// It listens.
+    /// The caller follows the call.
     Yes,
 }
 
@@ -45,13 +45,13 @@ pub enum Follow {
 pub struct Begun {
     /// Its id.
     pub execution: ExecutionId,
-    /// What is said while it runs, where the caller wanted to hear it.
+    /// The messages while it runs, where the caller follows it.
     pub following: Option<Following>,
     /// Its result, once it ended: of a read the store keeps large values only as their size and digest.
     pub(crate) ended: Arc<OnceLock<ExecutionResult>>,
 }
 
-/// What an execution says, wherever it runs: also after it was parked and brought back. Dropping this ends it.
+/// The messages of an execution, also after it was parked and brought back. Dropping this ends the stream.
 pub struct Following {
     execution: ExecutionId,
     kernel: Arc<Kernel>,
@@ -69,7 +69,7 @@ impl Following {
         }
     }
 
-    /// What was said and not heard yet; nothing where that is all.
+    /// The next unread message, if there is one.
     pub fn try_next(&mut self) -> Option<Told> {
         self.heard.try_recv().ok()
     }
@@ -111,7 +111,7 @@ impl Gateway {
         self.kernel().wait_until(execution, Until::Answered(elicitation), None).await.map(|_| ())
     }
 
-    /// Whose an execution is; nothing where there is none.
+    /// The requester of an execution; nothing where there is no such execution.
     pub async fn requester(&self, execution: ExecutionId) -> Result<Option<PrincipalId>, GatewayError> {
         self.kernel().requester(execution).await
     }
@@ -146,7 +146,7 @@ impl Kernel {
     }
 }
 
-/// Who listens to which execution.
+/// The followers of each execution.
 #[derive(Default)]
 pub(crate) struct Followers {
     inner: Mutex<Listeners>,

@@ -72,7 +72,7 @@ pub enum BuildError {
     Plugin {
         /// The plugin.
         plugin: String,
-        /// What is wrong.
+        /// The problem.
         errors: Vec<PluginError>,
     },
     /// A source that does not fit.
@@ -80,7 +80,7 @@ pub enum BuildError {
     Source {
         /// The source.
         source_name: String,
-        /// What is wrong.
+        /// The problem.
         error: SourceError,
     },
     /// Recovery failed.
@@ -384,7 +384,7 @@ impl Gateway {
         ElicitationEngine::new(Arc::clone(&self.kernel), session, requester, decider)
     }
 
-    /// The tools, as they are now. Whoever keeps the snapshot keeps those tools, whatever changes meanwhile.
+    /// A snapshot of the tools. Later changes do not affect it.
     pub fn catalog(&self) -> Arc<Catalog> {
         self.kernel.catalog.snapshot()
     }
@@ -396,7 +396,7 @@ impl Gateway {
         run_detached(async move { kernel.replace_source(&source, tools).await }).await
     }
 
-    /// Removes a source with all of its tools. What was asked, approved and remembered about them is void.
+    /// Removes a source with all of its tools. Questions, approvals and grants about them are void.
     pub async fn remove_source(&self, source: &str) -> Result<SourceChange, SourceError> {
         let (kernel, source) = (Arc::clone(&self.kernel), source.to_owned());
         run_detached(async move { kernel.remove_source(&source).await }).await
@@ -408,7 +408,7 @@ impl Gateway {
         self.kernel.send(GatewayEvent { seq: 0, execution: None, kind });
     }
 
-    /// What policy says of a call, and why. Nothing runs. Nothing where there is no such tool.
+    /// The policy's verdict on a call, with its reasons; nothing where there is no such tool. Nothing runs.
     pub fn explain(
         &self,
         path: &str,
@@ -471,7 +471,7 @@ impl Gateway {
         Ok(self.kernel.store.session(id).await?)
     }
 
-    /// Whose a session is.
+    /// The owner of a session.
     pub async fn session_owner(&self, id: &SessionId) -> Result<Option<PrincipalId>, GatewayError> {
         self.kernel.sessions.owner(&*self.kernel.store, id).await
     }
@@ -561,7 +561,7 @@ impl Gateway {
         self.kernel.registry.len()
     }
 
-    /// Accepts nothing more and waits, up to a limit, for running handlers. What waits for people stays in the store.
+    /// Accepts nothing more and waits, up to a limit, for running handlers. Executions that wait for people stay in the store.
     pub async fn close(&self, limit: Duration) {
         self.kernel.closed.send_replace(Admission::Closed);
         self.kernel.registry.tell_all(|| Message::Close);

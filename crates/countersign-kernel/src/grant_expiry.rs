@@ -17,7 +17,7 @@ use crate::ports::{GrantWrite, Write};
 const BATCH: usize = 200;
 
 impl Kernel {
-    /// Records which grants of a session are expired now. Whoever looks at them afterwards sees them spent.
+    /// Records which grants of a session are expired now. Later reads show them as used up.
     pub(crate) async fn retire_expired_grants(&self, session: &SessionId) -> Result<(), GatewayError> {
         let now = self.now();
         let grants = self.grants.of(&*self.store, session).await?;

@@ -40,7 +40,7 @@ impl<'a> Covered<'a> {
     }
 }
 
-/// What an approval given by hand covers.
+/// The coverage of an approval that is given by hand.
 #[derive(Debug, Clone)]
 pub struct NewGrant {
     /// The session.
@@ -111,7 +111,7 @@ impl GrantCache {
         let seen = self.changes.load(Ordering::SeqCst);
         let read = Arc::new(live_grants(store, session).await?);
         let mut sessions = self.sessions.write().unwrap_or_else(PoisonError::into_inner);
-        // What was read before a change must not be remembered after it.
+        // Grants that were read before a change must not be cached after it.
         if self.changes.load(Ordering::SeqCst) != seen {
             return Ok(read);
         }

@@ -19,24 +19,24 @@ use crate::catalog::CatalogTool;
 pub struct HookCall<'a> {
     /// The tool.
     pub path: &'a ToolPath,
-    /// What it does to the world.
+    /// The tool's effects on the world.
     pub effects: Effects,
     /// The arguments, as the hooks before left them.
     pub args: &'a Value,
-    /// Who calls.
+    /// The calling principal.
     pub principal: &'a Principal,
-    /// In which session.
+    /// The session.
     pub session: &'a SessionId,
 }
 
-/// What a pre-hook says.
+/// The verdict of a pre-hook.
 #[derive(Debug, Clone, PartialEq)]
 pub enum HookVerdict {
-    /// Go on.
+    /// The call goes on.
     Continue,
-    /// Stop here.
+    /// The call is denied.
     Deny {
-        /// What the caller is told.
+        /// The message for the caller.
         reason: String,
     },
     /// Go on with other arguments; they are validated again.
@@ -69,7 +69,7 @@ pub(crate) struct Hooks {
     pub(crate) post: Vec<Box<dyn PostHook>>,
 }
 
-/// What the pre-hooks together say.
+/// The verdict of all pre-hooks together.
 pub(crate) enum Hooked {
     Continue(Value),
     Deny { args: Value, reason: String },

@@ -1,8 +1,8 @@
-//! Who is known lately: bearers of tokens and logins to the console.
+//! A cache of bearers of tokens and logins to the console.
 //!
 //! Promise: authority is checked again in the store wherever something starts or is decided (R10), so what is remembered
-//! here only spares reads. Whatever changes an identity (a revoked token, an ended login, a disabled user) forgets
-//! everything at once and wakes whoever streams to somebody.
+//! here only spares reads. Every change of an identity (a revoked token, an ended login, a disabled user) forgets
+//! everything at once and wakes the streams to callers.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -34,7 +34,7 @@ pub(crate) struct IdentityCache {
     changed: watch::Sender<u64>,
 }
 
-/// Somebody who is known.
+/// A cached caller.
 #[derive(Clone)]
 pub(crate) struct Known {
     caller: Caller,
@@ -48,7 +48,7 @@ impl Known {
         Self { caller, expires_at, used_ms }
     }
 
-    /// Who it is at a moment; nobody once the credential has expired.
+    /// The caller at a time; none once the credential has expired.
     pub(crate) fn caller_at(&self, now: Timestamp) -> Option<Caller> {
         self.expires_at.is_none_or(|end| now < end).then(|| self.caller.clone())
     }
@@ -123,13 +123,13 @@ impl Kernel {
         self.grants.forget_all();
     }
 
-    /// What must hold at the moment of a change that somebody makes: a thief whose token is being revoked would otherwise
+    /// The requirements of a change by a caller: a thief whose token is being revoked would otherwise
     /// make a new one with it.
     pub(crate) fn authority(&self, by: Option<&Caller>, may: UserMay) -> Vec<Requirement> {
         by.map(|caller| caller.authority(may, self.now())).unwrap_or_default()
     }
 
-    /// Whether a caller's credential still counts, for whoever has been streaming to them.
+    /// Whether a caller's credential is still valid, for streams to the caller.
     pub(crate) async fn still_counts(&self, caller: &Caller) -> Result<bool, GatewayError> {
         let now = self.now();
         if let Some(Proof::Login { id }) = caller.proof {
@@ -145,7 +145,7 @@ impl Kernel {
 }
 
 impl Caller {
-    /// What must hold at the moment of a change that this caller makes or once made.
+    /// The requirements of a change that this caller makes or once made.
     pub(crate) fn authority(&self, may: UserMay, now: Timestamp) -> Vec<Requirement> {
         let mut all = Vec::new();
         all.extend(self.token.map(|id| Requirement::TokenLive { id, now }));

@@ -1,6 +1,6 @@
-//! How much one principal, and all of them together, may have in memory at once (R16).
+//! Bounds on the calls in memory, for one principal and for all together (R16).
 //!
-//! Promise: whoever is at a bound is told to come back, and everybody else is let in; what was let in is counted until its
+//! Promise: a principal at a bound is told to come back, and all others are let in; a call is counted until its
 //! slot is dropped. Deciding needs no slot.
 
 use std::collections::HashMap;
@@ -15,7 +15,7 @@ pub(crate) struct Bounds {
     pub(crate) bytes: usize,
 }
 
-/// What is in memory, by principal.
+/// The calls in memory, by principal.
 pub(crate) struct InFlight {
     all: Bounds,
     each: Bounds,

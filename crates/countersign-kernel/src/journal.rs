@@ -70,7 +70,7 @@ impl Record {
     }
 }
 
-/// What is written together with events.
+/// Further changes that are written together with events.
 #[derive(Default)]
 pub(crate) struct CommitExtras {
     pub(crate) require: Vec<Requirement>,
@@ -237,7 +237,7 @@ impl Kernel {
     }
 
     pub(crate) fn send(&self, event: GatewayEvent) {
-        // Nobody listening is fine: the audit keeps what happened.
+        // An event without listeners is fine: the audit keeps the transition.
         let _ = self.events.send(event);
     }
 }

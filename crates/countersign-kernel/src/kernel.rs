@@ -47,7 +47,7 @@ pub(crate) struct Kernel {
     pub(crate) credentials: Arc<dyn Credentials>,
     /// Where scripts run; nowhere, in a gateway that takes only calls.
     pub(crate) scripts: Option<Arc<dyn ScriptHost>>,
-    /// Whose scripts have its VMs.
+    /// The scripts that have its VMs.
     pub(crate) places: Arc<Places>,
     pub(crate) catalog: CurrentCatalog,
     pub(crate) policy: Policy,

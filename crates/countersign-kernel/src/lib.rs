@@ -1,10 +1,10 @@
 //! The async shell around the core: it performs what the state machine says is to be done, and records it first.
 //!
 //! [`Gateway`] is the façade; [`ElicitationEngine`] is the gate alone, for programs that run their tools themselves.
-//! What is deliberately absent: wire formats, HTTP, files and SQL. Those stand behind the [`ports`].
+//! It deliberately contains no wire formats, HTTP, files or SQL. Those are behind the [`ports`].
 //!
-//! Three files to read first: `drive.rs` (the loop of effects; `script/` is its like for executions of many calls), `handler.rs` (the one place that starts a handler)
-//! and `decide.rs` (how a person's word becomes a fact).
+//! Read first: `owner/mod.rs` (the one loop of an execution), `owner/handlers.rs` (the one place that starts a handler)
+//! and `owner/decisions.rs` (decisions and the starts they allow).
 
 pub mod ports;
 

@@ -1,4 +1,4 @@
-//! What the gateway counts, for whoever watches it. Names are stable: dashboards rely on them.
+//! The gateway's metrics. Names are stable: dashboards rely on them.
 //!
 //! Counting goes through the `metrics` façade: without a recorder in the process it costs next to nothing.
 

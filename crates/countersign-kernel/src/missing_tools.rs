@@ -105,7 +105,7 @@ impl Kernel {
     }
 
     /// Until when a call waits for its tool: an approved one until its approval expires, one that nobody was asked about as
-    /// long as a question would have been open. What has started waits for as long as it takes.
+    /// long as a question would have been open. A started call waits for as long as it takes.
     fn deadline(&self, execution: &Execution, call: &Call) -> Option<Timestamp> {
         match call.phase() {
             Phase::Cleared { elicitation } => {

@@ -1,8 +1,8 @@
 //! Taking up, on start, what was running when the process died.
 //!
 //! Promise: when it returns, every call that started without an outcome is in doubt (R4) or goes on, whichever its
-//! journal says; one that the store did not let be taken up is tried again until it is. What waits for a person stays a row
-//! until somebody decides, so starting with a million of them costs nothing; it is looked at only where the rules or the
+//! journal says; one that the store did not let be taken up is tried again until it is. An execution that waits for a person stays a row
+//! until the person decides, so starting with a million of them costs nothing; it is read only where the rules or the
 //! tools changed (`rejudge.rs`).
 
 use std::sync::{Arc, Weak};

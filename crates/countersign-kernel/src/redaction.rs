@@ -1,6 +1,6 @@
 //! Secrets kept out of what is recorded and shown (R12).
 //!
-//! A handler gets tokens and may, by mistake, put one into a result, an error or a question. Whatever it hands back
+//! A handler gets tokens and may, by mistake, put one into a result, an error or a question. All of its output
 //! passes through here, and every token it was given is cut out.
 
 use std::sync::Mutex;

@@ -32,7 +32,7 @@ pub(crate) struct Waiter {
     pub(crate) reply: oneshot::Sender<Result<ExecutionResult, GatewayError>>,
 }
 
-/// What a caller waits for.
+/// The condition that ends a caller's wait.
 #[derive(Debug, Clone)]
 pub(crate) enum Until {
     /// It ended or is in doubt.
@@ -43,7 +43,7 @@ pub(crate) enum Until {
     AsksAnew(Option<Vec<ElicitationId>>),
     /// A question is no longer open.
     Answered(ElicitationId),
-    /// It waits for nobody: there is something to be done, or it ended.
+    /// It does not wait for people: it has something to do, or it ended.
     Moved,
 }
 
@@ -59,7 +59,7 @@ pub(crate) struct Taken {
     pub(crate) waiters: Vec<Waiter>,
 }
 
-/// What became of a message.
+/// The delivery of a message.
 pub(crate) enum Delivery {
     /// The owner has it.
     Sent,
@@ -178,7 +178,7 @@ impl Registry {
         }
     }
 
-    /// Makes the caller the owner of an execution that it read from the store; nothing where somebody else is in memory.
+    /// Makes the caller the owner of an execution that it read from the store; nothing where it has an owner or rests in memory.
     pub(crate) fn claim(&self, id: ExecutionId) -> Option<Taken> {
         let mut shard = self.shard(&id);
         let waiters = match shard.get_mut(&id) {

@@ -1,8 +1,8 @@
-//! What waits, judged again by the policy and the tools of this process.
+//! Waiting calls are judged again by the policy and the tools of this process.
 //!
 //! Promise: when a start returns, every question that is open can be answered. A question that would be asked in the same
 //! words stays, with the digest that people were shown. One that would be asked on other terms is withdrawn and asked
-//! again under another id. Whatever nobody would be asked any more is withdrawn, and its call does not run. A question
+//! again under another id. A question that would no longer be asked is withdrawn, and its call does not run. A question
 //! whose tool is not registered here is left alone: another process may have the tool.
 //!
 //! Nothing is looked at where neither the rules nor the tools changed since the last look, so that a start with a hundred
@@ -38,20 +38,20 @@ const NOW_ALLOWED: &str = "the policy changed and now allows this call; call aga
 const NOW_DENIED: &str = "the policy changed and now denies this call";
 const ASKED_AGAIN: &str = "the policy changed, and the question was asked again on its new terms";
 
-/// What this process makes of a call that was judged by another one.
+/// The verdict of this process on a call that another one judged.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Rejudgement {
-    /// What it waits for, or was approved for, is what it would be asked for now.
+    /// Its question or approval is the same as it would be now.
     Stands,
     /// A person would be asked, but on other terms.
     AsksOtherwise(Box<Verdict>),
-    /// Nobody would be asked, or about something else.
+    /// No question would be asked, or one about something else.
     Withdrawn(&'static str),
     /// The source of its tool is not loaded here, so that nothing can be said of it.
     ToolMissing,
 }
 
-/// What came of judging open questions again.
+/// The result of judging open questions again.
 #[derive(Debug, Default)]
 pub(crate) struct Rejudged {
     /// How many questions were withdrawn.
@@ -116,7 +116,7 @@ impl Kernel {
         }
     }
 
-    /// What the policy and the tools of this process make of a call that waits or was approved.
+    /// The verdict of this process's policy and tools on a call that waits or was approved.
     pub(crate) fn rejudged(&self, execution: &Execution, call: &Call) -> Rejudgement {
         let tool = match self.catalog.offered(call) {
             Offered::Same(tool) => tool,
@@ -151,12 +151,12 @@ impl Kernel {
         self.request(id, Message::Rejudge).await?.unwrap_or(Ok(0))
     }
 
-    /// What is to be recorded of an execution with open questions.
+    /// The events that judging again records for an execution with open questions.
     pub(crate) fn rejudging(&self, execution: &Execution) -> Result<Vec<EventBody>, GatewayError> {
         let now = self.now_for(execution);
         let mut events = Vec::new();
         for call in execution.unsettled() {
-            // What has expired is closed by the clock.
+            // The clock closes expired questions.
             let Some(open) = execution.open().find(|e| e.call == call.no && now < e.expires_at) else {
                 continue;
             };

@@ -1,4 +1,4 @@
-//! What a caller learns of an execution.
+//! The result of an execution for a caller.
 
 use countersign_core::elicitation::Elicitation;
 use countersign_core::event::{CallOutcome, Failure, LogLine};
@@ -21,9 +21,9 @@ pub struct ExecutionResult {
     pub error: Option<Failure>,
     /// Its calls, in issue order.
     pub calls: Vec<CallSummary>,
-    /// What was logged: by a script, and by handlers while this process ran them.
+    /// The log lines of a script, and of handlers while this process ran them.
     pub logs: Vec<LogLine>,
-    /// The questions nobody answered yet, oldest first.
+    /// The open questions, oldest first.
     pub pending: Vec<Pending>,
     /// Tools that it cannot go on without and whose sources are not loaded.
     pub missing_tools: Vec<ToolPath>,
@@ -42,7 +42,7 @@ pub struct CallSummary {
     pub line: Option<u32>,
 }
 
-/// A question nobody answered yet.
+/// An open question.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Pending {
     /// The execution that asks.

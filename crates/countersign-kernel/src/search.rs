@@ -26,7 +26,7 @@ pub struct Hit {
     pub score: u32,
 }
 
-/// What a word found is worth, by where it was found. A path says most, a description least.
+/// The score of a word, by where it was found: most for a path, least for a description.
 const IN_PATH: u32 = 12;
 const IN_NAME: u32 = 10;
 const IN_DESCRIPTION: u32 = 5;
@@ -48,7 +48,7 @@ impl Word {
     }
 }
 
-/// What a query is held against, in lower case: made once for each tool.
+/// The searchable texts of a tool in lower case, made once.
 pub(crate) struct SearchText {
     name: String,
     description: String,

@@ -33,7 +33,7 @@ pub enum SessionError {
         /// The bound.
         bound: usize,
     },
-    /// Something inside failed.
+    /// An internal error.
     #[error("{0}")]
     Gateway(#[from] GatewayError),
 }
@@ -50,7 +50,7 @@ impl SessionError {
     }
 }
 
-/// Whose the sessions are that were looked at.
+/// The owners of the sessions that were read.
 #[derive(Default)]
 pub(crate) struct SessionCache {
     owners: RwLock<HashMap<SessionId, PrincipalId>>,

@@ -1,4 +1,4 @@
-//! What an operator may choose about approvals, and the kernel's bounds.
+//! The operator's settings for approvals, and the kernel's bounds.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use countersign_sdk::Remember;
 pub struct Settings {
     /// How long a question waits before its outcome is `expired`.
     pub expires: Duration,
-    /// What an approval covers for tools and rules that say nothing.
+    /// The default coverage of an approval, for tools and rules without one.
     pub remember: Remember,
     /// How long a remembered approval counts at most: a session may outlive what its person had in mind.
     pub remember_for: Duration,
@@ -50,7 +50,7 @@ pub struct Settings {
 pub enum People {
     /// Questions are kept until somebody answers.
     Reachable,
-    /// Nobody will ever answer: what would ask is denied, `confirm` is false, forms are not available.
+    /// No person can answer: calls that would ask are denied, `confirm` is false, forms are not available.
     Nobody,
 }
 

@@ -1,7 +1,7 @@
 //! How much a requester may have recorded in a day.
 //!
 //! Promise: whoever has recorded a day's worth is told to come back, so that no agent fills the disk that everybody's
-//! decisions are written to. What was accepted goes on and is recorded whole; deciding is never refused. The allowance
+//! decisions are written to. Accepted executions go on and are recorded whole; deciding is never refused. The allowance
 //! comes back evenly over the day, and begins anew with the process.
 
 use std::collections::HashMap;
@@ -15,13 +15,13 @@ const DAY_MS: u128 = 24 * 60 * 60 * 1000;
 /// How many requesters are followed at once; past this, those with the most left are forgotten.
 const MAX_REQUESTERS: usize = 10_000;
 
-/// What each requester has left.
+/// The rest of each requester's allowance.
 pub(crate) struct StorageAllowance {
     bytes_per_day: u64,
     requesters: Mutex<HashMap<PrincipalId, Balance>>,
 }
 
-/// What one requester had left at a moment. Below zero where what was accepted took more than was there.
+/// The rest of one requester's allowance at a time. It is negative where accepted work took more than was left.
 #[derive(Clone, Copy)]
 struct Balance {
     bytes: i128,

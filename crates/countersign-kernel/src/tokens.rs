@@ -23,11 +23,11 @@ pub(crate) const MAX_NAME_BYTES: usize = 100;
 /// A token to be made.
 #[derive(Debug, Clone)]
 pub struct NewToken {
-    /// What people call it.
+    /// Its name for people.
     pub name: String,
-    /// What its bearer may do.
+    /// The role of its bearer.
     pub role: Role,
-    /// Whose it is, or for whom its bearer acts. None makes a principal of its own, for programs that embed a gateway
+    /// The user whose token it is, or for whom its bearer acts. None makes a principal of its own, for programs that embed a gateway
     /// without users.
     pub user: Option<UserId>,
     /// Whether the prompts of the client that holds it reach a person.
@@ -90,7 +90,7 @@ pub enum TokenError {
     /// Its end has passed already.
     #[error("the token would have expired already")]
     AlreadyExpired,
-    /// Something inside failed.
+    /// An internal error.
     #[error("{0}")]
     Gateway(#[from] GatewayError),
 }
@@ -147,7 +147,7 @@ impl Kernel {
         Ok(Minted { row, secret: SecretString::from(secret) })
     }
 
-    /// Who acts with a new token.
+    /// The principal of a new token.
     async fn bearer(&self, id: TokenId, new: &NewToken) -> Result<Principal, TokenError> {
         let kind = match new.role {
             Role::Agent => PrincipalKind::Agent,
@@ -181,7 +181,7 @@ impl Kernel {
         Ok(())
     }
 
-    /// Who a secret belongs to; nobody where it is unknown, revoked or expired, or its user is disabled.
+    /// The caller that a secret belongs to; none where it is unknown, revoked or expired, or its user is disabled.
     pub(crate) async fn authenticate(&self, secret: &str) -> Result<Option<Caller>, GatewayError> {
         let hash = Digest::of(secret.as_bytes());
         let now = self.now();
@@ -198,7 +198,7 @@ impl Kernel {
         Ok(known.caller_at(now))
     }
 
-    /// Who acts with a token now.
+    /// The caller that acts with a token now.
     pub(crate) async fn caller_of(
         &self,
         row: &TokenRow,
@@ -255,7 +255,7 @@ impl Kernel {
     }
 }
 
-/// What a user's token lets its bearer do: no more than the token says, and no more than the user may.
+/// The roles of a user's token: no more than the token has, and no more than the user has.
 fn effective_roles(token: Role, user: &UserRow) -> Vec<Role> {
     let is = |role: Role| user.roles.contains(&role);
     match token {

@@ -27,7 +27,7 @@ pub enum UserError {
     /// The name is unusable.
     #[error("a user's name has 1 to {MAX_NAME_BYTES} bytes and no control characters")]
     BadName,
-    /// Somebody has this name.
+    /// The name is taken.
     #[error("there is a user of this name already; choose another")]
     NameTaken,
     /// Users are approvers or admins; the other roles are for programs.
@@ -42,7 +42,7 @@ pub enum UserError {
     /// There are as many as there can be.
     #[error("there are {MAX_USERS} users, and there can be no more")]
     TooMany,
-    /// Something inside failed.
+    /// An internal error.
     #[error("{0}")]
     Gateway(#[from] GatewayError),
 }
@@ -62,21 +62,21 @@ impl UserError {
     }
 }
 
-/// Whether a user may act.
+/// The status of a user.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum UserStatus {
-    /// They may.
+    /// The user may act.
     Enabled,
-    /// They may not.
+    /// The user may not act.
     Disabled,
 }
 
-/// What is to change about a user; what is left out stays.
+/// The changes to a user; fields that are left out stay.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct UserChange {
-    /// What they may do.
+    /// The user's roles.
     pub roles: Option<Vec<Role>>,
-    /// Whether they may act.
+    /// The new status.
     pub status: Option<UserStatus>,
 }
 
@@ -192,7 +192,7 @@ impl Kernel {
         Ok(())
     }
 
-    /// Who is logged in; nobody where the login has ended or its user may no longer decide.
+    /// The caller of a login; none where the login has ended or its user may no longer decide.
     pub(crate) async fn login_caller(&self, id: LoginId) -> Result<Option<Caller>, GatewayError> {
         let now = self.now();
         if let Some(known) = self.identities.login(id) {

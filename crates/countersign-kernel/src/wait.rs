@@ -213,7 +213,7 @@ impl Kernel {
         Ok(Some(self.result_of(&Execution::replay(&journal)?, Vec::new())))
     }
 
-    /// What a caller learns of an execution, with what keeps it from going on in this process.
+    /// The result for a caller, with the reason why the execution cannot go on in this process.
     pub(crate) fn result_of(&self, execution: &Execution, logs: Vec<LogLine>) -> ExecutionResult {
         let missing_tools = self.missing_tools_of(execution);
         ExecutionResult { missing_tools, ..ExecutionResult::of(execution, logs) }

@@ -32,7 +32,7 @@ impl Gateway {
         Ok(self.kernel.store.tokens().await?)
     }
 
-    /// Who a secret belongs to.
+    /// The caller that a secret belongs to.
     pub async fn authenticate(&self, secret: &str) -> Result<Option<Caller>, GatewayError> {
         self.kernel.authenticate(secret).await
     }
@@ -97,7 +97,7 @@ impl Gateway {
         run_detached(async move { kernel.end_login(id, &by).await }).await
     }
 
-    /// Who is logged in; nobody where the login has ended or its user is disabled.
+    /// The caller of a login; none where the login has ended or its user is disabled.
     pub async fn login_caller(&self, id: LoginId) -> Result<Option<Caller>, GatewayError> {
         self.kernel.login_caller(id).await
     }

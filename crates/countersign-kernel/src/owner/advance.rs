@@ -1,4 +1,4 @@
-//! What is next, done: each thing is recorded, then carried out.
+//! Takes the next step of an execution: each step is recorded, then carried out.
 
 use std::sync::Arc;
 
@@ -13,10 +13,10 @@ use crate::error::GatewayError;
 use crate::hooks::HookCall;
 use crate::journal::CommitExtras;
 
-/// When the outcome of a call must be on disk.
+/// The time at which the outcome of a call must be on disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Durability {
-    /// Before anybody learns of it.
+    /// Before the caller learns of it.
     Now,
     /// With one of the next commits: nothing that it did is lost with it.
     Later,
@@ -25,7 +25,7 @@ pub(super) enum Durability {
 const NOBODY_WAITED: &str = "the call ended without waiting for an answer";
 
 impl Owner {
-    /// Does one thing that can be done now. Nothing can while the record is stale: it shows what a failed write would have made of
+    /// Takes one step. It takes none while the record is stale: that shows what a failed write would have made of
     /// it, a start among others.
     pub(super) async fn advance(&mut self) -> Result<Did, GatewayError> {
         if self.record.is_stale {
@@ -35,7 +35,7 @@ impl Owner {
             return Ok(Did::Something);
         }
         if self.execution().end().is_some() {
-            // The store refused to take it the last time; it is kept, not dropped.
+            // The store refused the record the last time; it is kept, not dropped.
             if !self.record.unwritten.is_empty() {
                 self.kernel.commit_soon(&mut self.record)?;
             }
@@ -54,7 +54,7 @@ impl Owner {
         Ok(Did::Nothing)
     }
 
-    /// Does the first thing that is to be done about a call and can be.
+    /// Takes the first step of a call that can be taken now.
     pub(super) async fn carry_out(&mut self) -> Result<Did, GatewayError> {
         if self.runs_as_many_as_it_may() {
             return Ok(Did::Nothing);
@@ -89,7 +89,7 @@ impl Owner {
             }
             _ => return Ok(Did::Nothing),
         };
-        // At once: a start that is recorded and not entered would be a doubt after a crash.
+        // The handler is entered at once: after a crash, a start that is recorded and not entered would be in doubt.
         if let Some(permit) = self.record.execution.take_permit(no) {
             self.enter(permit);
         }
@@ -216,7 +216,7 @@ impl Owner {
         Ok(())
     }
 
-    /// Records that nobody knows what became of a call. Its open questions are withdrawn: nobody waits for the answers.
+    /// Records that a call is in doubt. Its open questions are withdrawn: no handler waits for the answers.
     pub(super) async fn find_in_doubt(
         &mut self,
         no: CallNo,
@@ -283,7 +283,7 @@ impl Owner {
     }
 }
 
-/// The outcome of a call; or, where it must not happen twice and nobody knows whether it happened, why not.
+/// The outcome of a call; or, where it must not be repeated and may have happened, the reason for the doubt.
 fn outcome_of(call: &Call, ended: &Ended) -> Result<CallOutcome, String> {
     match ended {
         Ended::With(outcome) => Ok(outcome.clone()),

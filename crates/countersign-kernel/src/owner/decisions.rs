@@ -1,4 +1,4 @@
-//! How a person's word becomes a fact, and how a question ends without one.
+//! Records decisions and expiries.
 //!
 //! Promise: of many deciders one wins and the others are shown the winner (R6); a decision answered with success is durable
 //! (R5); one that comes too late is answered `expired` and can never be revived (R7). A decision and the start that it allows
@@ -226,7 +226,7 @@ fn approves_unseen(request: &Decide) -> bool {
     looks && matches!(request.answer, Answer::Approve { .. })
 }
 
-/// What a remembered yes covers: the tool that asked, and no other.
+/// The tool that a remembered approval covers: the one that asked, and no other.
 fn granted_tool(call: Option<&Call>, elicitation: &Elicitation) -> Option<GrantedTool> {
     let call = call.filter(|call| call.path == elicitation.tool)?;
     Some(GrantedTool { path: call.path.clone(), fingerprint: call.fingerprint })

@@ -1,7 +1,7 @@
 //! How a script ends, and when its owner leaves it.
 //!
 //! Promise: a script's end waits for every handler that may have changed something; what has not started by then never
-//! starts, and questions nobody waits for are withdrawn. What is put away is in the store, whole.
+//! starts, and questions that no call waits for are withdrawn. A script that is put away is whole in the store.
 
 use countersign_core::event::{CallOutcome, EventBody, Failure, LogLine};
 use countersign_core::execution::Next;
@@ -81,7 +81,7 @@ impl Owner {
         match self.execution().next() {
             Next::Done => true,
             Next::AwaitSettlement(_) => self.handlers.is_empty(),
-            // What is harmless or waits for people is taken up by the next process.
+            // Calls that are harmless or wait for people are taken up by the next process.
             _ if self.kernel.is_closed() => {
                 let stays = |no: &CallNo| self.may_have_acted(*no) && !self.execution().waits(*no);
                 !self.handlers.running().iter().any(stays)

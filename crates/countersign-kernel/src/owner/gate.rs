@@ -27,7 +27,7 @@ use crate::ports::{GrantWrite, Requirement, StoreError, UserMay};
 use crate::rejudge::Rejudgement;
 use crate::settings::People;
 
-/// What the gate is about to ask.
+/// The gate's question before it is asked.
 pub(crate) struct GateQuestion {
     pub(crate) message: String,
     pub(crate) because: String,
@@ -146,7 +146,7 @@ impl Owner {
             };
             match self.commit(events, extras).await {
                 Err(GatewayError::Store(StoreError::GrantGone(_))) => {
-                    // Somebody revoked it or used it up meanwhile; nothing was written. Perhaps there is another.
+                    // The grant was revoked or used up meanwhile; nothing was written. Perhaps there is another.
                     self.reload().await?;
                     kernel.grants.forget(&session);
                 }
@@ -200,7 +200,7 @@ impl Owner {
         let void = || Failure::new("approval_void", "The call is not there any more.");
         let (execution, kernel) = (self.execution(), &self.kernel);
         let call = execution.call(no).ok_or_else(void)?;
-        // Nobody is asked again, but what policy denies now does not run again.
+        // No question is asked again, but a call that policy denies now does not run again.
         if let (Phase::Running(_) | Phase::Retrying { .. }, Offered::Same(tool)) =
             (call.phase(), kernel.catalog.offered(call))
         {
@@ -256,7 +256,7 @@ impl Owner {
 }
 
 impl Kernel {
-    /// What policy says of a call.
+    /// The policy's verdict on a call.
     pub(crate) fn verdict(&self, execution: &Execution, call: &Call, tool: &CatalogTool) -> Verdict {
         self.policy.decide(&Subject {
             path: &call.path,
@@ -343,13 +343,13 @@ pub(crate) fn gate_elicitation(
     })
 }
 
-/// A bare gate has no handler of ours: with the start it is over.
+/// The end of a bare gate, which has no handler in this process and so ends with its start.
 fn let_through(no: CallNo) -> [EventBody; 2] {
     let outcome = CallOutcome::Succeeded(Verbatim::null());
     [EventBody::CallSettled { call: no, outcome: outcome.clone() }, EventBody::finished(outcome)]
 }
 
-/// What the caller is told of a call that nobody was asked about and whose tool is not there any more.
+/// The failure of a call that was not asked about and whose tool is gone.
 fn not_offered(offered: &Offered) -> Failure {
     match offered {
         Offered::NotLoaded => {
@@ -362,13 +362,13 @@ fn not_offered(offered: &Offered) -> Failure {
     }
 }
 
-/// What the caller is told of a call that policy denies.
+/// The failure of a call that policy denies.
 fn denied(verdict: &Verdict) -> Failure {
     let why = verdict.reason.as_deref().map(|reason| format!(" {reason}")).unwrap_or_default();
     Failure::new("denied", format!("Policy denied the call: {}.{why}", verdict.source))
 }
 
-/// What the caller reads where somebody that a start relies on no longer counts.
+/// The failure where a user, token or login that a start relies on is no longer valid.
 fn lost_authority(refusal: &StoreError) -> Failure {
     match refusal {
         StoreError::UserInactive(user) => Failure::new(

@@ -1,6 +1,6 @@
-//! The one place that starts a handler, and what stands behind its `Ctx`.
+//! The one place that starts a handler, and the implementation of its `Ctx`.
 //!
-//! What it takes is a [`StartPermit`], which only the core can make, from a recorded start. The handler gets exactly the
+//! It takes a [`StartPermit`], which only the core can make, from a recorded start. The handler gets exactly the
 //! recorded arguments. It is polled by the owner's own task; what it asks and records goes to the owner as messages.
 
 use std::collections::HashMap;
@@ -35,7 +35,7 @@ use crate::redaction::Redaction;
 /// The longest log line.
 const MAX_LOG_BYTES: usize = 8 * 1024;
 
-/// What an execution's owner shares with its handlers.
+/// The state that an execution's owner shares with its handlers.
 pub(crate) struct Shared {
     pub(crate) id: ExecutionId,
     logs: Mutex<Vec<(Speaker, LogLine)>>,
@@ -43,7 +43,7 @@ pub(crate) struct Shared {
     cancelled: Notify,
 }
 
-/// Who logged a line.
+/// The author of a log line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Speaker {
     /// A tool's handler.
@@ -52,13 +52,13 @@ pub(crate) enum Speaker {
     Script,
 }
 
-/// Something that a handler wants recorded.
+/// A handler's message that is to be recorded.
 pub(crate) enum FromHandler {
     /// A question to a person.
     Ask(CallNo, Box<Question>, HandlerReply),
     /// A piece of work that must not be repeated.
     Step(CallNo, NewStep, oneshot::Sender<Result<(), ToolError>>),
-    /// It ended.
+    /// The handler ended.
     Ended(CallNo, Ended),
 }
 
@@ -73,7 +73,7 @@ pub(crate) struct NewStep {
 /// How a handler ended.
 #[derive(Debug, Clone)]
 pub(crate) enum Ended {
-    /// With an outcome.
+    /// It has an outcome.
     With(CallOutcome),
     /// It sent a request and got no answer.
     Unknown(Failure),
@@ -154,7 +154,7 @@ impl Handlers {
         self.running.remove(&no);
     }
 
-    /// Ends a handler whose outcome nobody wants any more. What other handlers said meanwhile is given back.
+    /// Drops a handler whose outcome is no longer needed. Returns other handlers that ended meanwhile.
     pub(super) fn drop_one(&mut self, no: CallNo) -> Vec<(CallNo, Ended)> {
         let Some(running) = self.running.remove(&no) else { return Vec::new() };
         running.abort.abort();
@@ -211,7 +211,7 @@ impl Owner {
     }
 }
 
-/// What stands behind a handler's `Ctx`.
+/// The implementation of a handler's `Ctx`.
 struct HandlerHost {
     kernel: Arc<Kernel>,
     shared: Arc<Shared>,
@@ -422,7 +422,7 @@ impl Shared {
     }
 }
 
-/// What a handler is told of a failure inside.
+/// The error that a handler gets for an internal failure.
 pub(super) fn unavailable(error: GatewayError) -> ToolError {
     let message = "The gateway could not record it, so it did not happen.";
     let code = match error.code() {

@@ -20,7 +20,7 @@ use crate::journal::CommitExtras;
 /// The largest question that rests in memory; a larger one is read from the store when it is decided.
 const MAX_RESTING_BYTES: usize = 4 * 1024;
 
-/// What ended a wait.
+/// The event that ended a wait.
 enum Woken {
     Message(Message),
     Handler(CallNo, Ended),
@@ -80,7 +80,7 @@ impl Owner {
         self.parking.as_ref().is_some_and(|(_, timer)| timer.is_elapsed())
     }
 
-    /// Whether nothing is left to do here. What a script noted is written first.
+    /// Whether nothing is left to do here. Events that a script noted are written first.
     pub(super) async fn is_to_leave(&mut self) -> Result<bool, GatewayError> {
         let leaves = match &self.script {
             Some(_) => self.script_is_to_leave(),
@@ -200,7 +200,7 @@ impl Owner {
         Ok(())
     }
 
-    /// Ends a handler whose outcome nobody wants any more.
+    /// Drops a handler whose outcome is no longer needed.
     pub(super) fn drop_handler(&mut self, no: CallNo) {
         for (other, ended) in self.handlers.drop_one(no) {
             self.said.push_back(FromHandler::Ended(other, ended));

@@ -1,7 +1,7 @@
 //! The one owner of a live execution: a task that holds the [`Execution`] and reads one mailbox.
 //!
 //! Promise: nobody else changes the execution while it lives. A call is a script without a VM: one loop serves both. In each
-//! turn it takes what came in, does what the state machine says is next (recorded first), tells callers, and then waits for
+//! turn it handles messages, takes the next steps of the state machine (recorded first), answers callers, and then waits for
 //! the next message, handler or timer; or leaves, once only people or another process can bring the execution on.
 //!
 //! A failing store is tried again for as long as it takes, because what a person approved must run once the store is back;
@@ -50,15 +50,15 @@ use handlers::{FromHandler, Handlers};
 use questions::HandlerReply;
 pub(crate) use script::ScriptRun;
 
-/// What an owner is asked to do. The way to answer is dropped where the owner cannot.
+/// A message to an owner. The reply channel is dropped where the owner cannot answer.
 pub(crate) enum Message {
     /// A person decided.
     Decide(Box<Decide>, Option<ElicitationId>, oneshot::Sender<Result<Receipt, DecideError>>),
     /// The time of a question is up.
     Expire(ElicitationId, oneshot::Sender<Result<(), GatewayError>>),
-    /// Somebody wants it stopped.
+    /// A caller cancels it.
     Cancel(Box<Caller>, String, oneshot::Sender<Result<ExecutionResult, CancelError>>),
-    /// A person says what became of a call in doubt.
+    /// A person settles a call in doubt.
     Settle(CallNo, Box<(Settlement, Caller)>, oneshot::Sender<Result<ExecutionResult, SettleError>>),
     /// The rules or the tools changed: judge what waits again, and tell how many questions were withdrawn.
     Rejudge(oneshot::Sender<Result<usize, GatewayError>>),
@@ -68,7 +68,7 @@ pub(crate) enum Message {
     Pass(oneshot::Sender<Result<Option<Passage>, GatewayError>>),
     /// A caller wants to know how it stands.
     Show(Visibility, oneshot::Sender<Result<ExecutionResult, GatewayError>>),
-    /// Somebody wants to know whose it is.
+    /// A caller asks for its requester.
     Requester(oneshot::Sender<PrincipalId>),
     /// A caller waits.
     Wait(Waiter),
@@ -81,7 +81,7 @@ pub(crate) enum Message {
 /// Whether the caller is about to be told of an execution that so far was only in memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Visibility {
-    /// It only looks.
+    /// The caller only reads.
     Look,
     /// It will come back, so that the execution must be in the store.
     MakeKnown,
@@ -93,7 +93,7 @@ enum Acceptance {
     Waits,
     /// Not yet; the caller wants to know only this.
     WantsToKnow(oneshot::Sender<Result<(), GatewayError>>),
-    /// It was.
+    /// The caller was told that it was accepted.
     Accepted,
     /// The caller was told that nothing was confirmed. Should the first write have happened all the same, it goes on.
     Refused,
@@ -111,52 +111,52 @@ pub(crate) struct Owner {
     acceptance: Acceptance,
     /// Why a hook wants it stopped.
     denied_by_hook: Option<String>,
-    /// Another process left it in the middle of something.
+    /// Another process died or closed while it ran.
     was_interrupted: bool,
-    /// Starts that were written, as far as reading shows, by a commit that failed.
+    /// Starts that are in the store although the answer to their commit was an error.
     unconfirmed: BTreeSet<CallNo>,
     waiters: Vec<Waiter>,
-    /// Where the result is left for a caller that comes to wait for it.
+    /// The result for a caller that has not begun to wait yet.
     ended: Option<Arc<OnceLock<ExecutionResult>>>,
-    /// The journal's length when callers were last told.
+    /// The journal's length when waiting callers were last checked.
     told: u64,
     handlers: Handlers,
-    /// What handlers said that is not recorded yet, in order.
+    /// Messages of handlers that are not recorded yet, in order.
     said: VecDeque<FromHandler>,
     /// Handlers that wait for an answer here.
     questions: HashMap<ElicitationId, HandlerReply>,
     script: Option<Box<ScriptRun>>,
-    /// Runs while there is nothing to do and dropping what waits would free something.
+    /// A timer that runs while there is nothing to do and dropping a handler or VM would free memory.
     parking: Option<(Awaited, Pin<Box<Sleep>>)>,
-    /// After a failure nothing but messages is looked at before this moment.
+    /// After a failure only messages are handled before this time.
     retry_at: Option<Instant>,
     backoff: Backoff,
     _slot: Option<Slot>,
     _counted: Counted,
 }
 
-/// What an execution waits for while there is nothing to do.
+/// The reason why an execution waits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Awaited {
-    /// Only people.
+    /// It waits for people only.
     People,
     /// A handler, or the end of a script's sleep.
     Work,
 }
 
-/// Whether anything was done that calls for another look.
+/// Whether a step was taken, so that another one may follow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Did {
     Something,
     Nothing,
 }
 
-/// Whether the owner goes on.
+/// The continuation of an owner after a turn.
 enum Flow {
     Continue,
     /// It leaves; the execution rests or is in the store.
     Leave,
-    /// The execution never came to be: its first write failed, and nothing of it is in the store.
+    /// The execution was never stored: its first write failed.
     Vanish,
 }
 
@@ -389,7 +389,7 @@ impl Owner {
         &self.record.execution
     }
 
-    /// What a caller learns of it.
+    /// Its result for a caller.
     fn result(&self) -> ExecutionResult {
         self.kernel.result_of(&self.record.execution, self.shared.logs())
     }

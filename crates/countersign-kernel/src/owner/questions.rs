@@ -38,9 +38,9 @@ pub(super) type HandlerReply = oneshot::Sender<Result<AskReply, ToolError>>;
 /// A question of a handler, within bounds and without secrets.
 pub(crate) struct Question(AskRequest);
 
-/// What became of a handler's question.
+/// The state of a handler's question.
 pub(super) enum AskedByHandler {
-    /// It waits for this one.
+    /// It waits for the answer to this question.
     Waits(ElicitationId),
     /// It has its answer, or why there is none.
     Answered(Result<AskReply, ToolError>),
@@ -85,7 +85,7 @@ impl Question {
         yes_or_no && self.0.tool_path.as_ref().is_none_or(|path| *path == call.path) && *args == call.args
     }
 
-    /// What it is, for a replay to compare: the call it belongs to and everything the person is shown.
+    /// Its digest, for a replay to compare: over the call it belongs to and everything the person is shown.
     fn digest(&self, call: &Call, args: &str) -> Digest {
         let kind = serde_json::to_string(&self.0.kind).unwrap_or_default();
         let path = self.0.tool_path.as_ref().map_or("", ToolPath::as_str);
@@ -134,7 +134,7 @@ impl Owner {
     ) -> Result<AskedByHandler, GatewayError> {
         let refused = |error| Ok(AskedByHandler::Answered(Err(error)));
         let Some(call) = self.execution().call(no).cloned() else { return refused(gone()) };
-        // What cannot be shown is refused before it takes a number.
+        // A question that cannot be shown is refused before it takes a number.
         let args = match question.shown_args(&call) {
             Ok(args) => args,
             Err(error) => return refused(error),

@@ -1,4 +1,4 @@
-//! What others ask of an owner: to cancel, to settle a doubt, to judge again, to show the execution.
+//! Requests to an owner: cancel, settle a doubt, judge again, show the execution.
 
 use countersign_core::bounds::{self, BoundsError};
 use countersign_core::event::{CallOutcome, EventBody, Failure, Kind, Settlement};
@@ -18,7 +18,7 @@ use crate::rejudge::{TOOL_CHANGED, TOOL_REMOVED};
 impl Owner {
     /// Takes a message. An error is one after which the owner must look at the store before it goes on; the sender was told.
     pub(super) async fn handle(&mut self, message: Message) -> Result<(), GatewayError> {
-        // What a handler says is heard when its turn comes, however long the store fails.
+        // A handler's message waits for its turn, however long the store fails.
         if let Message::Handler(said) = message {
             self.said.push_back(said);
             return Ok(());
@@ -26,7 +26,7 @@ impl Owner {
         if self.record.is_stale {
             match self.reload().await {
                 Ok(Did::Something) => {}
-                // The execution never came to be: the sender finds nobody to answer.
+                // The execution was never stored: the sender's channel is dropped.
                 Ok(Did::Nothing) => return Ok(()),
                 Err(error) => {
                     message.refuse(error);
@@ -74,7 +74,7 @@ impl Owner {
         self.commit(Vec::new(), CommitExtras::default()).await
     }
 
-    /// What waits for a person stops at once. A handler that may already have had an effect is told, and ends with its own
+    /// An execution that waits for a person stops at once. A handler that may already have had an effect is told, and ends with its own
     /// outcome: cancelling never hides what happened. A script is stopped once none of its calls acts.
     async fn cancel(&mut self, by: &Caller, reason: &str) -> Result<(), CancelError> {
         if self.execution().requester().id != by.principal.id && !by.principal.may_decide() {

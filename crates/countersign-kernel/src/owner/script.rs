@@ -36,7 +36,7 @@ const RESERVED_FOR_CALLS: u64 = 20_000;
 /// How often a VM that died is replaced before its script is said to have killed it.
 const MAX_CRASHES: u32 = 2;
 
-/// What an owner knows of the script it runs. All of it can be lost: the journal remains.
+/// An owner's state of the script it runs. All of it can be lost: the journal remains.
 #[derive(Default)]
 pub(crate) struct ScriptRun {
     machine: Machine,
@@ -56,7 +56,7 @@ pub(crate) struct ScriptRun {
     _slot: Option<Slot>,
 }
 
-/// Where the VM is.
+/// The state of the VM.
 enum Machine {
     /// Not started; there may be one at hand.
     New(Option<PlacedVm>),
@@ -64,7 +64,7 @@ enum Machine {
     Idle(PlacedVm),
     /// It had nothing to do for so long that it was put away; a fresh one comes when there is something.
     Away,
-    /// It runs.
+    /// The VM runs a turn.
     Busy(BoxFuture<'static, Taken>),
     /// It is of no more use.
     Over,
@@ -83,7 +83,7 @@ pub(super) struct Taken {
     admitted: Vec<Admission>,
 }
 
-/// What admission made of a new request.
+/// The result of admission for a new request.
 enum Admission {
     Call(Box<Admitted>, Digest),
     Refused { path: String, requested: Digest, failure: Failure },
@@ -98,7 +98,7 @@ struct OnBehalf {
     claim: Claim,
 }
 
-/// With what a turn begins.
+/// The input of a turn.
 enum Start {
     Anew(Option<PlacedVm>),
     Further(PlacedVm),
@@ -233,7 +233,7 @@ impl Owner {
         self.script.as_ref().is_some_and(|script| script.is_idle(self.execution()) || script.end.is_some())
     }
 
-    /// Somebody wants it stopped, or its journal is full.
+    /// Whether a cancel was requested, or its journal is full.
     fn look_for_reasons_to_end(&mut self) {
         let Self { script: Some(script), record, .. } = self else { return };
         if script.end.is_none() && record.execution.cancel_request().is_some() {

@@ -59,19 +59,19 @@ pub struct Stripped {
     pub mappings: String,
 }
 
-/// What a VM runs. All that it could take from the world stands here.
+/// The program of a VM, with every input from outside.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Program {
-    /// What to run, and where its positions lie in the source.
+    /// The code, with the map of its positions to the source.
     pub stripped: Stripped,
-    /// What its random numbers come from.
+    /// The seed of its random numbers.
     pub seed: [u8; 32],
     /// The time it starts at; later its time is that of its last completion.
     pub now: Timestamp,
 }
 
-/// Something the script waited for.
+/// The completion of a request.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Completion {
@@ -79,16 +79,16 @@ pub struct Completion {
     pub request: u32,
     /// When it was recorded: the script's time from here on.
     pub at: Timestamp,
-    /// What its promise is settled with; `null` for a sleep.
+    /// The value or error that settles its promise; `null` for a sleep.
     pub outcome: CallOutcome,
 }
 
-/// What a script did until it could only wait.
+/// The output of a script until it could only wait.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Turn {
-    /// What it asks for, in order.
+    /// Its requests, in order.
     pub requests: Vec<Request>,
-    /// What it logged, in order.
+    /// Its log lines, in order.
     pub logs: Vec<LogLine>,
     /// How it ended, if it did.
     pub end: Option<ScriptEnd>,
@@ -103,11 +103,11 @@ pub struct Request {
     /// The line of the source that made it, from 1, where that is known: a courtesy to people, which a script can lie about.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub line: Option<u32>,
-    /// What it is.
+    /// The request.
     pub wanted: Wanted,
 }
 
-/// What a script can ask for.
+/// A request of a script.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub enum Wanted {
@@ -118,9 +118,9 @@ pub enum Wanted {
         /// The arguments, taken once.
         args: Canonical,
     },
-    /// To go on later.
+    /// A sleep.
     Sleep {
-        /// How much later.
+        /// The length of the sleep.
         ms: u64,
     },
 }
@@ -129,7 +129,7 @@ pub enum Wanted {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum ScriptEnd {
-    /// With a value.
+    /// The script returned a value.
     Returned(Verbatim),
     /// With an error that it did not catch: a failed call's own code, else `script_error`; the message says where.
     Threw(Failure),
@@ -142,43 +142,43 @@ pub enum ScriptFault {
     /// The source does not parse.
     #[error("{message} (line {line}, column {column})")]
     Invalid {
-        /// What is wrong.
+        /// The problem.
         message: String,
-        /// Where, from 1.
+        /// The position, from 1.
         line: u32,
-        /// Where, from 1.
+        /// The position, from 1.
         column: u32,
     },
     /// The source is too long.
     #[error("the script has {bytes} bytes; it may have {bound}")]
     TooLong {
-        /// How long it is.
+        /// The length of the source.
         bytes: usize,
-        /// How long it may be.
+        /// The longest allowed length.
         bound: usize,
     },
     /// It took more memory than it may.
     #[error("the script used more than its {bound_mib} MiB of memory")]
     OutOfMemory {
-        /// How much it may take.
+        /// The memory limit.
         bound_mib: u64,
     },
     /// It computed longer than it may. Waiting is free.
     #[error("the script computed for more than its {bound_ms} ms; waiting would have been free")]
     CpuLimit {
-        /// How long it may.
+        /// The CPU limit.
         bound_ms: u64,
     },
     /// It made more calls than it may.
     #[error("the script made more than its {bound} calls")]
     TooManyCalls {
-        /// How many it may make.
+        /// The limit on requests.
         bound: u32,
     },
     /// A value is larger than it may be.
     #[error("a value of the script is larger than {bound} bytes")]
     ValueTooLarge {
-        /// How large it may be.
+        /// The largest allowed size.
         bound: usize,
     },
     /// It was given the answer to something it never asked for: it does not do what its journal says was done.
@@ -190,19 +190,19 @@ pub enum ScriptFault {
     /// Its process died, or said what no script can say.
     #[error("the script's sandbox crashed; nothing outside it was harmed")]
     Crashed {
-        /// What is known of it, for the log.
+        /// The cause, for the log.
         cause: String,
     },
     /// No VM is to be had at the moment.
     #[error("no sandbox could be started; try again shortly")]
     Unavailable {
-        /// Why, for the log.
+        /// The cause, for the log.
         cause: String,
     },
     /// Its principal has as many scripts as it may have at the moment. Nothing of this one ran.
     #[error("as many scripts run for you as may run at once; try again in {retry_after_s} s")]
     Busy {
-        /// When to try again.
+        /// The time after which to try again.
         retry_after_s: u64,
     },
     /// A sandbox could not shut itself off as it should, so that it is given no script.

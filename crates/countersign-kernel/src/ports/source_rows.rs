@@ -26,9 +26,9 @@ pub struct SourceRow {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SourceToolRow {
-    /// Whose tool it is.
+    /// The source of the tool.
     pub source: String,
-    /// What it is at the source. A source has one accepted definition for each.
+    /// Its name at the source. A source has one accepted definition for each.
     pub origin: String,
     /// The definition, whole, as it was shown.
     pub definition: Value,
@@ -44,7 +44,7 @@ pub struct SourceToolRow {
 pub enum SourceWrite {
     /// Add a source, or give it another configuration.
     Put(SourceRow),
-    /// Remove a source. What was accepted of it goes with it. Removing what is not there changes nothing.
+    /// Remove a source and its accepted definitions. Removing an unknown source changes nothing.
     Remove {
         /// The source.
         name: String,

@@ -1,7 +1,7 @@
 //! Sources: tools that live elsewhere, as fronts and commands manage them.
 //!
 //! Promise of every implementation: nothing that a source offers is callable before a person accepted its definition, or the
-//! operator's configuration says that this source's changes are trusted. What was accepted and then changed, or is gone, is
+//! operator's configuration says that this source's changes are trusted. An accepted tool that changed or is gone is
 //! not callable.
 
 use std::collections::BTreeMap;
@@ -14,7 +14,7 @@ use serde_json::Value;
 
 use crate::accept::Caller;
 
-/// Where sources are managed.
+/// The port that manages sources.
 #[async_trait]
 pub trait Sources: Send + Sync + 'static {
     /// All sources, by name.
@@ -23,7 +23,7 @@ pub trait Sources: Send + Sync + 'static {
     /// One source with its tools.
     async fn show(&self, name: &str) -> Result<SourceDetail, SourcesError>;
 
-    /// What a source would bring. Nothing is kept.
+    /// A preview of a source's tools. Nothing is kept.
     async fn preview(&self, config: SourceConfig) -> Result<SourceDetail, SourcesError>;
 
     /// Adds a source, or gives one another configuration, and reads what it offers. Its new tools wait to be accepted.
@@ -35,7 +35,7 @@ pub trait Sources: Send + Sync + 'static {
     /// Accepts definitions as they are offered now: those that changed, those that are new, and that others are gone.
     async fn accept(&self, by: &Caller, name: &str, what: Acceptance) -> Result<SourceDetail, SourcesError>;
 
-    /// Says what a tool does to the world, or takes back what was said of it. What was asked and approved about the tool is void.
+    /// Sets or clears the operator's word on a tool's effects. Questions and approvals about the tool are void.
     async fn set_effect(
         &self,
         by: &Caller,
@@ -53,10 +53,10 @@ pub trait Sources: Send + Sync + 'static {
 pub struct SourceConfig {
     /// Its name: one segment of a path, the first of its tools' paths.
     pub name: String,
-    /// What it is and where.
+    /// Its kind and address.
     #[serde(flatten)]
     pub kind: SourceKind,
-    /// What its requests carry. A child process gets them as variables.
+    /// The headers of its requests. A child process gets them as variables.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub credentials: Vec<CredentialConfig>,
     /// Whether its address may be loopback or private. Never link-local or a metadata service.
@@ -105,7 +105,7 @@ impl SourceConfig {
     }
 }
 
-/// What a source is and where.
+/// The kind and address of a source.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "lowercase", rename_all_fields = "camelCase")]
 pub enum SourceKind {
@@ -168,15 +168,15 @@ pub enum McpProtocol {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct CredentialConfig {
-    /// Where it goes.
+    /// The part of the request that carries it.
     #[serde(flatten)]
     pub goes: CredentialPlace,
-    /// Where it is read from.
+    /// The place that it is read from.
     #[serde(flatten)]
     pub from: SecretPlace,
 }
 
-/// Where a credential goes.
+/// The part of a request that carries a credential.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "as", rename_all = "lowercase")]
 pub enum CredentialPlace {
@@ -221,11 +221,11 @@ pub enum SecretPlace {
 pub struct ToolSettings {
     /// Only these; all where there are none.
     pub include: Vec<String>,
-    /// Not these.
+    /// Tools that are left out.
     pub exclude: Vec<String>,
-    /// These only read.
+    /// Tools that only read.
     pub read_only: Vec<String>,
-    /// These write and destroy nothing.
+    /// Tools that write and do not destroy.
     pub writes: Vec<String>,
     /// These destroy, whatever else is said of them.
     pub destructive: Vec<String>,
@@ -233,7 +233,7 @@ pub struct ToolSettings {
     pub names: BTreeMap<String, String>,
 }
 
-/// One source, in short.
+/// A summary of a source.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SourceSummary {
@@ -243,9 +243,9 @@ pub struct SourceSummary {
     pub kind: &'static str,
     /// The URL, document or command.
     pub target: String,
-    /// Who put it there.
+    /// The origin of the source's entry.
     pub origin: SourceOrigin,
-    /// How it is.
+    /// Its health.
     pub health: SourceHealth,
     /// Why it is not ready, in words.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -268,15 +268,15 @@ pub struct SourceSummary {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct CallFigures {
-    /// How many there were.
+    /// The number of calls.
     pub calls: u64,
-    /// How many of them failed.
+    /// The number of failed calls.
     pub errors: u64,
     /// How long they took on average, in milliseconds.
     pub mean_ms: u64,
 }
 
-/// Who put a source there.
+/// The origin of a source's entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum SourceOrigin {
@@ -286,7 +286,7 @@ pub enum SourceOrigin {
     Added,
 }
 
-/// How a source is.
+/// The health of a source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum SourceHealth {
@@ -305,13 +305,13 @@ pub struct SourceDetail {
     /// The source in short.
     #[serde(flatten)]
     pub summary: SourceSummary,
-    /// What it offers, as one digest: accepting names it, so that nobody accepts what they were not shown.
+    /// The digest of its tools: accepting names it, so that operators accept only what they were shown.
     pub digest: String,
     /// Every tool, by name.
     pub tools: Vec<SourceTool>,
     /// Operations that have no tool, and why.
     pub unmapped: Vec<UnmappedOperation>,
-    /// What else is odd about it.
+    /// Further warnings.
     pub warnings: Vec<String>,
 }
 
@@ -321,20 +321,20 @@ pub struct SourceDetail {
 pub struct SourceTool {
     /// Its path.
     pub path: String,
-    /// What it is at the source.
+    /// Its name at the source.
     pub origin: String,
     /// The base URL of its calls, where a document says it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub server: Option<String>,
-    /// What it does to the world, after the operator's settings.
+    /// Its effects on the world, after the operator's settings.
     pub effect: EffectClass,
-    /// What it does to the world without them.
+    /// Its effects on the world without them.
     pub offered_effect: EffectClass,
     /// The source's own words.
     pub description: String,
     /// Whether it can be called.
     pub standing: ToolStanding,
-    /// What changed since it was accepted.
+    /// The changes since it was accepted.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub changes: Vec<FieldChange>,
     /// Title and schemas of a new tool: agents read them too, so a person must be able to read them first.
@@ -362,7 +362,7 @@ pub enum ToolStanding {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct FieldChange {
-    /// Which part: `description`, `inputSchema`, …
+    /// The changed part: `description`, `inputSchema`, …
     pub field: &'static str,
     /// As it was accepted, as JSON.
     pub accepted: String,
@@ -374,27 +374,27 @@ pub struct FieldChange {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct UnmappedOperation {
-    /// What it is at the source.
+    /// Its name at the source.
     pub origin: String,
     /// Why it cannot be called.
     pub reason: String,
 }
 
-/// What is accepted.
+/// The tools that are accepted.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Acceptance {
     /// Paths; everything that waits where none is named.
     pub paths: Vec<String>,
-    /// What was shown, by [`SourceDetail::digest`]. Something else by now is refused.
+    /// The [`SourceDetail::digest`] that was shown. Another digest by now is refused.
     pub digest: Option<String>,
 }
 
-/// What an operator says of one tool's effect.
+/// The operator's word on one tool's effects.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EffectSetting {
     /// The tool's path.
     pub path: String,
-    /// What it does to the world; what the source's protocol says where this is left out.
+    /// Its effects on the world; those of the source's protocol where this is left out.
     pub effect: Option<EffectClass>,
 }
 
@@ -422,7 +422,7 @@ pub enum SourcesError {
     /// Its tools cannot be in the catalog.
     #[error("{0}")]
     Catalog(String),
-    /// Something inside failed.
+    /// An internal error.
     #[error("{0}")]
     Gateway(#[from] crate::error::GatewayError),
 }

@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 use super::source_rows::{SourceRow, SourceToolRow, SourceWrite};
 use super::store_error::StoreError;
 
-/// Where executions live.
+/// The port to the store of executions.
 #[async_trait]
 pub trait Store: Send + Sync + 'static {
     /// Makes one change, whole or not at all. `Ok` means it survives the loss of the process and of unsynced writes; a
@@ -26,7 +26,7 @@ pub trait Store: Send + Sync + 'static {
     async fn commit(&self, write: Write) -> Result<Committed, StoreError>;
 
     /// Queues a change of which nothing depends: records of reads. It becomes durable with one of the next commits; a
-    /// crash may lose it. Whoever reads after it finds it. It is refused, never dropped, where the queue is full or an
+    /// crash may lose it. Later reads find it. It is refused, never dropped, where the queue is full or an
     /// earlier write failed.
     fn commit_soon(&self, write: Write) -> Result<(), StoreError>;
 
@@ -78,7 +78,7 @@ pub trait Store: Send + Sync + 'static {
     /// How much is unfinished and recorded, for whoever watches the gateway.
     async fn standing(&self) -> Result<Standing, StoreError>;
 
-    /// What everything open was last judged by, as [`Write::rulebook`] recorded it.
+    /// The digest of the rules that judged all open questions last, as [`Write::rulebook`] recorded it.
     async fn rulebook(&self) -> Result<Option<Digest>, StoreError>;
 
     /// The grants of a session, also spent and expired ones; revoked ones are gone.
@@ -120,7 +120,7 @@ pub trait Store: Send + Sync + 'static {
 /// One change. Everything in it happens together or not at all.
 #[derive(Debug, Clone, Default)]
 pub struct Write {
-    /// What must hold for the change to happen.
+    /// The requirements of the change.
     pub require: Vec<Requirement>,
     /// Events for one journal, with what is derived from them.
     pub journal: Option<JournalWrite>,
@@ -158,7 +158,7 @@ pub struct JournalWrite {
     pub decided: Vec<ElicitationId>,
 }
 
-/// What must hold at the moment of the change.
+/// A requirement that must hold at the moment of the change.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Requirement {
     /// The token exists, is neither revoked nor expired, and its user is not disabled; else [`StoreError::TokenRevoked`].
@@ -172,7 +172,7 @@ pub enum Requirement {
     User {
         /// The user.
         id: UserId,
-        /// What they are about to do.
+        /// The intended action.
         may: UserMay,
     },
     /// The login exists and has not ended; else [`StoreError::LoginEnded`].
@@ -192,7 +192,7 @@ pub enum Requirement {
     /// The requester has fewer open elicitations than this in all of its sessions, and fewer bytes of them; else
     /// [`StoreError::RequesterFull`].
     RequesterPendingBelow {
-        /// Whose executions ask.
+        /// The requester of the executions that ask.
         requester: PrincipalId,
         /// The bound on how many are open.
         open: usize,
@@ -201,14 +201,14 @@ pub enum Requirement {
     },
     /// The principal has fewer sessions than this; else [`StoreError::TooManySessions`].
     SessionsBelow {
-        /// Whose sessions.
+        /// The owner of the sessions.
         principal: PrincipalId,
         /// The bound.
         bound: usize,
     },
 }
 
-/// What a user is about to do.
+/// The intended action of a user.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum UserMay {
     /// Have something run for them.
@@ -254,7 +254,7 @@ pub enum TokenWrite {
     Adopt {
         /// The token.
         id: TokenId,
-        /// Who acts with it from now on.
+        /// The principal that acts with it from now on.
         principal: Principal,
     },
     /// Note that it was used.
@@ -275,7 +275,7 @@ pub enum UserWrite {
     Change {
         /// The user.
         id: UserId,
-        /// What they may do from now on.
+        /// The roles from now on.
         roles: Vec<Role>,
         /// Since when they are disabled; nothing where they are not.
         disabled_at: Option<Timestamp>,
@@ -296,7 +296,7 @@ pub enum LoginWrite {
     },
 }
 
-/// What a change got.
+/// The acknowledgement of a change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Committed {
     /// The number of its audit record; of the last record there is where it had none.
@@ -308,13 +308,13 @@ pub struct Committed {
 pub struct ExecutionRow {
     /// Its id.
     pub id: ExecutionId,
-    /// What it is.
+    /// Its kind.
     pub kind: Kind,
     /// Where it stands.
     pub status: Status,
     /// Its session.
     pub session: SessionId,
-    /// Who asked for it.
+    /// The requester.
     pub requester: PrincipalId,
     /// The user for whom it was asked; none in a program that embeds the gateway without users.
     pub owner: Option<PrincipalId>,
@@ -337,7 +337,7 @@ pub struct ElicitationRow {
     pub execution: ExecutionId,
     /// Its session.
     pub session: SessionId,
-    /// Who requested it.
+    /// The requester.
     pub requester: PrincipalId,
     /// The user for whom it was requested.
     pub owner: Option<PrincipalId>,
@@ -352,7 +352,7 @@ pub struct ElicitationRow {
 pub struct SessionRow {
     /// Its id.
     pub id: SessionId,
-    /// Whose it is.
+    /// The owner.
     pub principal: PrincipalId,
     /// The client program, as it calls itself.
     pub client: String,
@@ -376,9 +376,9 @@ pub struct TokenRow {
     pub id: TokenId,
     /// SHA-256 of the secret.
     pub hash: Digest,
-    /// What people call it.
+    /// Its name for people.
     pub name: String,
-    /// Who acts with it. A user's tokens all act as that user.
+    /// The principal that acts with it. A user's tokens all act as that user.
     pub principal: Principal,
     /// Whether a person declared that the prompts of the client that holds it reach a person.
     #[serde(default)]
@@ -400,9 +400,9 @@ pub struct TokenRow {
 pub struct UserRow {
     /// The immutable id.
     pub id: UserId,
-    /// What people call them. No two users have the same.
+    /// The name, unique among users.
     pub name: String,
-    /// What they may do: approver, admin, or nothing but own agents.
+    /// The roles: approver, admin, or none for owning agents only.
     pub roles: Vec<Role>,
     /// When they were added.
     pub created_at: Timestamp,
@@ -415,7 +415,7 @@ pub struct UserRow {
 pub struct LoginRow {
     /// Its id.
     pub id: LoginId,
-    /// Who logged in.
+    /// The user.
     pub user: UserId,
     /// The token they logged in with, if any: revoking it ends the login.
     pub token: Option<TokenId>,
@@ -427,7 +427,7 @@ pub struct LoginRow {
     pub ended_at: Option<Timestamp>,
 }
 
-/// Which executions.
+/// A choice of executions.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct ExecutionFilter {
     /// Only these; empty means all.
@@ -438,10 +438,10 @@ pub struct ExecutionFilter {
     pub session: Option<SessionId>,
 }
 
-/// Which elicitations.
+/// A choice of elicitations.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct ElicitationFilter {
-    /// Only those nobody has decided.
+    /// Only open questions.
     pub open_only: bool,
     /// Only this execution's.
     pub execution: Option<ExecutionId>,
@@ -473,7 +473,7 @@ pub struct Standing {
 /// A part of a list. A cursor is opaque, from an earlier [`Listing`]; a foreign one is a [`StoreError::BadCursor`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Page {
-    /// Where to go on.
+    /// The end of the page before.
     pub cursor: Option<String>,
     /// How many at most; the store may give fewer, never more than 1,000.
     pub limit: usize,
@@ -498,7 +498,7 @@ pub struct ByteBudget {
 }
 
 impl ByteBudget {
-    /// What one part of a list may take.
+    /// The budget of one part of a list.
     pub fn of_a_part() -> Self {
         Self { left: MAX_LISTING_BYTES, is_untouched: true }
     }
@@ -531,7 +531,7 @@ pub struct Listing<T> {
     pub items: Vec<T>,
     /// Where to go on; nothing at the end.
     pub next: Option<String>,
-    /// What should be among the items and cannot be read. Each takes the place of one item.
+    /// Rows that belong among the items and cannot be read. Each takes the place of one item.
     pub damaged: Vec<DamagedRow>,
 }
 
@@ -544,6 +544,6 @@ pub struct DamagedRow {
     pub execution: ExecutionId,
     /// When it was made.
     pub at: Timestamp,
-    /// What is wrong with it.
+    /// The problem.
     pub problem: String,
 }

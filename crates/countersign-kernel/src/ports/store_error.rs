@@ -8,9 +8,9 @@ pub enum StoreError {
     /// The journal is not where the writer thought; nothing was changed.
     #[error("the journal has {actual} events, the writer expected {expected}")]
     Conflict {
-        /// What the writer expected.
+        /// The length that the writer expected.
         expected: u64,
-        /// What there is.
+        /// The length in the store.
         actual: u64,
     },
     /// The requester has another execution under this key; nothing was changed.

@@ -25,9 +25,9 @@ const LONGEST_WAIT_FOR_A_VM: Duration = Duration::from_secs(10);
 pub struct RunRequest {
     /// The body of an async function, in TypeScript or JavaScript.
     pub source: String,
-    /// Who runs it.
+    /// The caller.
     pub caller: Caller,
-    /// In which session.
+    /// The session.
     pub session: SessionId,
     /// The caller's own key: the same key again is the same execution.
     pub key: Option<String>,

@@ -2,7 +2,7 @@
 //!
 //! Promise: no principal holds more than its share, so that the scripts of others start at once however many it runs. Some
 //! places are kept for executions that a person approved. A VM that only waits gives its place back as soon as somebody
-//! else needs it: its script is replayed when there is news. Who holds the fewest places is served first.
+//! else needs it: its script is replayed when there is news. The holder of the fewest places is served first.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -36,7 +36,7 @@ pub(crate) fn busy() -> ScriptFault {
     ScriptFault::Busy { retry_after_s: RETRY_AFTER.as_secs() }
 }
 
-/// Why a place is wanted.
+/// The reason for wanting a place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Claim {
     /// A person approved something in this execution; it may use the places that are kept for that.
@@ -87,14 +87,14 @@ enum Wanted {
     Yes,
 }
 
-/// Which places there are.
+/// The kinds of places.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Kind {
     Open,
     Reserved,
 }
 
-/// What the holder of a place does with it.
+/// The use that the holder makes of a place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Use {
     Works,
@@ -246,7 +246,7 @@ impl Ledger {
         grants
     }
 
-    /// Who is to be given which place: what was approved before what is new, and who holds few before who holds many.
+    /// The next requests to get places: approved scripts before new ones, and holders of few places before holders of many.
     fn first_to_serve(&self) -> Option<(usize, Kind)> {
         let fits = |(index, waiting): (usize, &Waiting)| {
             let kind = self.kind_for(waiting, None)?;

@@ -1,4 +1,4 @@
-//! Who gets a place, who waits, and who gives one back.
+//! The order in which scripts get places, wait for them, and give them back.
 
 use super::*;
 use futures_util::FutureExt as _;
