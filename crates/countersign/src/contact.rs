@@ -36,11 +36,12 @@ pub(crate) enum Purpose {
     NamedRules,
     /// Looks at or changes tokens, grants and records: the data folder, which must be there. Executions are left as they are.
     Look,
-    /// The same, and the data folder is made where it is not there.
+    /// Keeps something new there (a token, a user): like `serve`, it makes the folder.
     Keep,
-    /// Calls: the data folder, made where it is not there, and what an earlier process left behind goes on.
+    /// Calls, or adds tools to the catalog: the data folder, made where it is not there, and what an earlier process left behind
+    /// goes on.
     Act,
-    /// Decides, settles or cancels: the same, and the folder must be there.
+    /// Decides, settles, cancels or changes the catalog: the same, and the folder must be there.
     Change,
     /// Decides for as long as a person stays; whatever calls meanwhile finds this server. Like `serve`, it makes the folder.
     Share,
@@ -99,22 +100,24 @@ impl Ready {
             _ => Target::find(&self.setup.config, &self.environment).await,
         };
         // Kept until the server is gone.
-        let mut empty: Option<TempDir> = None;
-        match (&target, purpose) {
+        let _empty: Option<TempDir> = match (&target, purpose) {
             (Target::Folder(_), Purpose::Catalog | Purpose::NamedRules) => {
                 // Looking at tools leaves no trace.
                 let folder = tempfile::tempdir().context("an empty folder cannot be made")?;
                 folder.path().clone_into(&mut self.setup.config.data_dir);
-                empty = Some(folder);
+                Some(folder)
             }
             (Target::Folder(folder), Purpose::Look | Purpose::Change) => {
                 check_data(folder, &invocation)?;
+                None
             }
-            _ => {}
-        }
+            _ => None,
+        };
         let reach = Reach::find(&target, self.setup, &self.environment, purpose.need()).await?;
-        if empty.is_none() {
-            target.say(screen, &invocation);
+        match purpose {
+            // Which file is asked instead was said where it was found.
+            Purpose::NamedRules => {}
+            _ => target.say(screen, &invocation, purpose),
         }
         let result = match Contact::of(&reach, screen, invocation) {
             Ok(contact) => work(&contact).await,

@@ -9,6 +9,7 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use crate::config::{Choice, Config, Environment};
+use crate::contact::Purpose;
 use crate::exit::Problem;
 use crate::invocation::{Invocation, quoted};
 use crate::reach;
@@ -62,7 +63,7 @@ impl Target {
     }
 
     /// Says on standard error what is asked.
-    pub(crate) fn say(&self, screen: Screen, invocation: &Invocation) {
+    pub(crate) fn say(&self, screen: Screen, invocation: &Invocation, purpose: Purpose) {
         if invocation.is_quiet() {
             return;
         }
@@ -81,6 +82,11 @@ impl Target {
                     "Asking the server at {url} (data folder {own}). The demo's server runs too: --data-dir {demo}"
                 )
             }
+            // Tools and rules are looked at without the data.
+            Self::Folder(folder) if purpose == Purpose::Catalog => format!(
+                "No server runs for the data folder {}; showing this program's own tools and rules.",
+                folder.display()
+            ),
             Self::Folder(folder) => {
                 format!("Working directly on the data folder {} (no server runs).", folder.display())
             }

@@ -22,25 +22,25 @@ use crate::terminal::{self, Keyboard};
 use crate::{progress, shown};
 
 pub(super) async fn run(ready: Ready, command: SourceCommand) -> anyhow::Result<Exit> {
-    let purpose = Purpose::Keep;
+    // What changes the catalog needs a gateway that runs; where no server does, it is this process's.
     match command {
         SourceCommand::Add(command) => {
             // What cannot be sent is said before a server is looked for.
             let config = request::of(*command)?;
-            ready.with_server(purpose, async |contact| add(contact, &config).await).await
+            ready.with_server(Purpose::Act, async |contact| add(contact, &config).await).await
         }
-        SourceCommand::List => ready.with_server(purpose, list).await,
+        SourceCommand::List => ready.with_server(Purpose::Look, list).await,
         SourceCommand::Show { name } => {
-            ready.with_server(purpose, async |contact| show(contact, &name).await).await
+            ready.with_server(Purpose::Look, async |contact| show(contact, &name).await).await
         }
         SourceCommand::Refresh { name } => {
-            ready.with_server(purpose, async |contact| refresh(contact, &name).await).await
+            ready.with_server(Purpose::Change, async |contact| refresh(contact, &name).await).await
         }
         SourceCommand::Accept(args) => {
-            ready.with_server(purpose, async |contact| accept(contact, &args).await).await
+            ready.with_server(Purpose::Change, async |contact| accept(contact, &args).await).await
         }
         SourceCommand::Remove { name } => {
-            ready.with_server(purpose, async |contact| remove(contact, &name).await).await
+            ready.with_server(Purpose::Change, async |contact| remove(contact, &name).await).await
         }
     }
 }

@@ -12,8 +12,12 @@ use crate::table::Table;
 use crate::{report, short_ids, shown};
 
 pub(super) async fn run(ready: Ready, command: TokenCommand) -> anyhow::Result<Exit> {
+    let purpose = match command {
+        TokenCommand::Create(_) => Purpose::Keep,
+        TokenCommand::List | TokenCommand::Revoke { .. } => Purpose::Look,
+    };
     ready
-        .with_server(Purpose::Keep, async |contact| match command {
+        .with_server(purpose, async |contact| match command {
             TokenCommand::Create(args) => create(contact, request(args)?).await,
             TokenCommand::List => list(contact).await,
             TokenCommand::Revoke { id } => revoke(contact, &short_ids::token(contact, &id).await?).await,

@@ -11,8 +11,15 @@ use crate::shown;
 use crate::table::Table;
 
 pub(super) async fn run(ready: Ready, command: UserCommand) -> anyhow::Result<Exit> {
+    let purpose = match command {
+        UserCommand::Add { .. } => Purpose::Keep,
+        UserCommand::List
+        | UserCommand::Disable { .. }
+        | UserCommand::Enable { .. }
+        | UserCommand::Invite { .. } => Purpose::Look,
+    };
     ready
-        .with_server(Purpose::Keep, async |contact| match command {
+        .with_server(purpose, async |contact| match command {
             UserCommand::Add { name, role } => add(contact, name, &role).await,
             UserCommand::List => list(contact).await,
             UserCommand::Disable { user } => change(contact, &user, true).await,

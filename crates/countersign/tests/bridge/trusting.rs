@@ -35,7 +35,9 @@ impl Repository {
         ] {
             user.write(&folder.join(place), &rules);
         }
-        let made = user.command(&["--data-dir", evil.to_str().unwrap(), "token", "list"]).output().unwrap();
+        let words =
+            ["--data-dir", evil.to_str().unwrap(), "token", "create", "--role", "agent", "--name", "evil"];
+        let made = user.command(&words).output().unwrap();
         assert!(made.status.success() && evil.join("admin.token").exists(), "{made:?}");
         Some(Self { user, folder })
     }

@@ -83,7 +83,7 @@ fn what_says_each_call_cannot_be_remembered(shell: &Shell) {
 }
 
 fn a_remembered_approval_is_shown_and_can_be_forgotten(shell: &Shell) {
-    shell.run(&["token", "list"]).printed(&["admin.token"]);
+    shell.make_data();
     shell.run(&["grants", "list"]).failed(0, &["Nothing is remembered in ses_of_usr_"]);
     let (_, elicitation) = shell.paused("notes.delete", r#"{"id":1}"#);
     let ran = shell.approve(&elicitation, &["--remember", "session"]);

@@ -3,19 +3,11 @@
 use std::io::BufRead as _;
 use std::process::Stdio;
 
+use serde_json::json;
+
 use crate::shell::{Process, Ran, Shell};
 
 const PAY: &str = r#"{"to":"ann","amount":5}"#;
-const SHOWS: &[&[&str]] = &[
-    &["inbox"],
-    &["inbox", "--json"],
-    &["executions"],
-    &["audit", "tail", "--no-follow"],
-    &["audit", "verify"],
-    &["grants", "list"],
-    &["token", "list"],
-];
-
 /// A command that is told no folder: it has the platform's, below the home.
 fn usual(shell: &Shell, words: &[&str]) -> std::process::Command {
     let mut command = shell.command(words);
@@ -42,16 +34,70 @@ fn demo(shell: &Shell) -> Process {
     panic!("the demo asks nothing: {}", inbox());
 }
 
+/// The commands that ask no server: they are one, look at one as such, or need none.
+const ASK_NONE: &[&str] = &["demo", "serve", "doctor", "mcp", "completions", "help"];
+
+/// Every other command, each with what it is about. Some find nothing to do, after they said where they looked.
+fn askers(execution: &str, question: &str) -> Vec<Vec<String>> {
+    let of_question = ["approve", "deny"].map(|command| format!("{command} {question}"));
+    let of_execution =
+        ["executions {}", "settle {} 0 --as failed", "cancel {}"].map(|line| line.replace("{}", execution));
+    let lines = [
+        "call echo.say {\"text\":\"x\"}",
+        "run script.ts",
+        "inbox",
+        "inbox --json",
+        "executions",
+        "tools",
+        "tools show echo.say",
+        "tools show --types echo",
+        "source list",
+        "source show files",
+        "source refresh files",
+        "source accept files --yes --digest 00",
+        "source remove files",
+        "source add openapi files nothing.json",
+        "policy explain echo.say {\"text\":\"x\"}",
+        "audit tail --no-follow",
+        "audit verify",
+        "audit export",
+        "grants list",
+        "grants clear",
+        "token list",
+        "token create --role agent --name x",
+        "token revoke tok_00000000000000000000000000000000",
+        "user list",
+        "user add ann",
+        "user disable ann",
+        "user enable ann",
+        "user invite ann",
+        "login",
+    ];
+    let lines = lines.into_iter().chain(of_question.iter().chain(&of_execution).map(String::as_str));
+    lines.map(|line| line.split(' ').map(str::to_owned).collect()).collect()
+}
+
+/// Runs each of them, and looks for what says where it looked.
+fn each_says(shell: &Shell, line: impl Fn(&str) -> String) {
+    shell.write("script.ts", "return 1;");
+    shell.write("nothing.json", "{}");
+    let (execution, question) = shell.paused("bank.pay", PAY);
+    for words in askers(&execution, &question) {
+        let words: Vec<&str> = ["--demo"].into_iter().chain(words.iter().map(String::as_str)).collect();
+        let ran = shell.run(&words);
+        assert_eq!(ran.err.matches(&line(words[1])).count(), 1, "{words:?}: {ran:?}");
+        let quiet = shell.run(&[&["--quiet"], &words[..]].concat());
+        for said in ["Asking", "Working directly", "No server runs for"] {
+            assert!(!quiet.err.contains(said), "{words:?}: {quiet:?}");
+        }
+    }
+}
+
 #[test]
 fn every_command_says_which_server_it_asked_and_quiet_does_not() {
     let shell = Shell::served();
     let line = format!("Asking the server at {} (data folder {}).", shell.url(), shell.data().display());
-    for words in SHOWS {
-        shell.run(words).failed(0, &[&line]);
-        let quiet = shell.run(&[&["--quiet"], *words].concat());
-        assert_eq!(quiet.status, 0, "{quiet:?}");
-        assert!(!quiet.err.contains("Asking"), "{quiet:?}");
-    }
+    each_says(&shell, |_| line.clone());
     let token = std::fs::read_to_string(shell.data().join("admin.token")).unwrap();
     let mut command = shell.command(&["inbox"]);
     let given = Ran::of(command.env("COUNTERSIGN_URL", shell.url()).env("COUNTERSIGN_TOKEN", token.trim()));
@@ -61,10 +107,28 @@ fn every_command_says_which_server_it_asked_and_quiet_does_not() {
 #[test]
 fn without_a_server_every_command_says_which_folder_it_worked_on() {
     let shell = Shell::new();
-    shell.paused("bank.pay", PAY);
-    let line = format!("Working directly on the data folder {} (no server runs).", shell.data().display());
-    for words in SHOWS {
-        shell.run(words).failed(0, &[&line]);
+    let folder = shell.data().display().to_string();
+    each_says(&shell, |command| match command {
+        "tools" | "policy" => {
+            format!(
+                "No server runs for the data folder {folder}; showing this program's own tools and rules."
+            )
+        }
+        _ => format!("Working directly on the data folder {folder} (no server runs)."),
+    });
+}
+
+#[test]
+fn no_command_is_left_out_of_those_that_say_it() {
+    let help = Shell::new().run(&["--help"]).out;
+    let listed = help.lines().skip_while(|line| *line != "Commands:").skip(1);
+    let commands: Vec<&str> =
+        listed.map_while(|line| line.strip_prefix("  ")).filter_map(|line| line.split(' ').next()).collect();
+    assert!(commands.len() > 20, "{help}");
+    let askers = askers("exec_1", "eli_1");
+    for command in commands.into_iter().filter(|command| !command.is_empty()) {
+        let asks = askers.iter().any(|words| words[0] == command);
+        assert_ne!(asks, ASK_NONE.contains(&command), "{command} is in one of the two lists");
     }
 }
 
@@ -85,6 +149,18 @@ fn a_missing_folder_is_an_error_that_names_it_and_none_is_made() {
         &["audit", "verify"],
         &["audit", "export"],
         &["grants", "list"],
+        &["grants", "clear"],
+        &["token", "list"],
+        &["token", "revoke", "tok_1"],
+        &["user", "list"],
+        &["user", "disable", "ann"],
+        &["user", "enable", "ann"],
+        &["user", "invite", "ann"],
+        &["source", "list"],
+        &["source", "show", "files"],
+        &["source", "refresh", "files"],
+        &["source", "accept", "files"],
+        &["source", "remove", "files"],
         &["login"],
     ];
     for words in commands {
@@ -94,6 +170,42 @@ fn a_missing_folder_is_an_error_that_names_it_and_none_is_made() {
     }
     let json = shell.json(&["inbox"]);
     assert_eq!(json["error"]["code"], "no_data_folder", "{json}");
+}
+
+#[test]
+fn what_keeps_something_new_makes_the_folder_as_the_server_would() {
+    let list = json!({ "operationId": "issues/list", "responses": { "200": { "description": "all" } } });
+    let document = json!({
+        "openapi": "3.1.0",
+        "info": { "title": "Issues", "version": "1" },
+        "servers": [{ "url": "https://api.example.com" }],
+        "paths": { "/issues": { "get": list } },
+    });
+    for words in [
+        &["token", "create", "--role", "agent", "--name", "x"][..],
+        &["user", "add", "ann"],
+        &["source", "add", "openapi", "github", "github.json"],
+        &[
+            "source",
+            "add",
+            "graphql",
+            "github",
+            "https://api.example.com/graphql",
+            "--schema",
+            "github.graphql",
+        ],
+    ] {
+        let shell = Shell::new();
+        shell.write("github.json", &document.to_string());
+        shell.write("github.graphql", "type Query { issues: [String] }");
+        assert!(!shell.data().exists());
+        shell.run(words).failed(0, &[]);
+        assert!(shell.data().join("admin.token").exists(), "{words:?}");
+        shell.run(&["token", "list"]).printed(&["admin.token"]);
+        if words[0] == "source" {
+            shell.run(&["source", "list"]).printed(&["github"]);
+        }
+    }
 }
 
 #[test]

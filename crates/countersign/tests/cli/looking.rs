@@ -46,7 +46,7 @@ fn tools_are_listed_searched_and_shown_without_a_trace() {
 #[test]
 fn tools_are_declared_for_scripts() {
     let shell = Shell::new();
-    let all = shell.run(&["--demo", "tools", "show", "--types"]);
+    let all = shell.run(&["--quiet", "--demo", "tools", "show", "--types"]);
     assert_eq!((all.status, all.err.as_str()), (0, ""));
     insta::assert_snapshot!(all.out);
     assert!(all.out.lines().all(|line| line.chars().count() <= 110), "{}", all.out);
@@ -102,16 +102,16 @@ fn policy_is_checked_and_explained() {
 #[test]
 fn the_audit_is_shown_and_its_chain_verified() {
     let shell = Shell::new();
-    shell.run(&["token", "list"]).printed(&["admin.token"]);
+    shell.make_data();
     shell.run(&["audit", "tail"]).printed(&["TokenCreated", "admin.token", "agent.token"]);
     shell.paused("bank.pay", r#"{"to":"ann","amount":5}"#);
     shell.run(&["audit", "tail"]).printed(&["ConfigurationLoaded", "SessionOpened", "Asked"]);
     let two = shell.json(&["audit", "tail", "-n", "2"]);
     let seqs: Vec<u64> =
         two["items"].as_array().unwrap().iter().map(|r| r["seq"].as_u64().unwrap()).collect();
-    assert_eq!(seqs, [5, 6]);
+    assert_eq!(seqs, [6, 7]);
     let whole = shell.json(&["audit", "verify"]);
-    assert_eq!((&whole["ok"], &whole["records"]), (&json!(true), &json!(6)));
+    assert_eq!((&whole["ok"], &whole["records"]), (&json!(true), &json!(7)));
     let database = rusqlite::Connection::open(shell.data().join("countersign.db")).unwrap();
     database
         .execute("UPDATE audit SET entry = replace(entry, 'operator', 'nobody') WHERE seq = 1", [])

@@ -48,7 +48,7 @@ fn a_bad_configuration_stops_everything_with_file_and_line() {
 #[test]
 fn ids_that_are_none_are_refused() {
     let shell = Shell::new();
-    shell.run(&["token", "list"]).printed(&["admin.token"]);
+    shell.make_data();
     shell.run(&["approve", "nonsense"]).failed(2, &["neither an elicitation", "inbox"]);
     shell
         .run(&["approve", "eli_00000000000000000000000000000000"])
@@ -74,7 +74,7 @@ fn a_folder_that_cannot_be_used_is_named() {
 #[test]
 fn a_misspelt_variable_and_a_bad_log_filter_are_noticed() {
     let shell = Shell::new();
-    shell.run(&["token", "list"]).printed(&["admin.token"]);
+    shell.make_data();
     Ran::of(shell.command(&["inbox"]).env("COUNTERSIGN_APROVALS_EXPIRES", "1h"))
         .failed(0, &["COUNTERSIGN_APROVALS_EXPIRES is set and means nothing"]);
     Ran::of(shell.command(&["inbox"]).env("COUNTERSIGN_LOG", "a=b=c")).failed(2, &["COUNTERSIGN_LOG"]);

@@ -102,6 +102,11 @@ impl Shell {
         std::fs::write(self.folder().join(name), text).unwrap();
     }
 
+    /// Makes the data folder: a command that only looks makes none.
+    pub(crate) fn make_data(&self) {
+        self.run(&["token", "create", "--role", "agent", "--name", "first"]).failed(0, &["Created"]);
+    }
+
     /// Writes the operator's configuration.
     pub(crate) fn configure(&self, text: &str) {
         let folder = match cfg!(target_os = "macos") {

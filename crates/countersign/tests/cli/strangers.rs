@@ -65,7 +65,7 @@ fn secret(shell: &Shell, name: &str) -> String {
 #[test]
 fn an_address_without_a_token_is_an_error_that_says_what_to_set_and_nothing_is_sent_there() {
     let shell = Shell::new();
-    shell.run(&["token", "list"]).printed(&["admin.token"]);
+    shell.make_data();
     let stranger = Stranger::listening();
     for words in COMMANDS {
         let ran = Ran::of(shell.command(words).env("COUNTERSIGN_URL", &stranger.url));
@@ -81,7 +81,7 @@ fn an_address_without_a_token_is_an_error_that_says_what_to_set_and_nothing_is_s
 #[test]
 fn an_address_with_a_token_is_shown_that_token_and_no_other() {
     let shell = Shell::new();
-    shell.run(&["token", "list"]).printed(&["admin.token"]);
+    shell.make_data();
     shell.write("mine.token", "tok_from_a_file\n");
     let stranger = Stranger::listening();
     for words in COMMANDS {
