@@ -6,13 +6,14 @@ use std::sync::Arc;
 
 use countersign_core::bounds;
 use countersign_core::canonical::Canonical;
+pub use countersign_core::coverage::{Coverage, CoveredArgs};
 use countersign_core::digest::Digest;
 use countersign_core::elicitation::{Decider, Decision, Elicitation};
 use countersign_core::event::EventBody;
 use countersign_core::execution::Call;
 use countersign_core::ids::{ElicitationId, ExecutionId};
 use countersign_core::time::Timestamp;
-use countersign_sdk::{AskKind, Outcome, Remember};
+use countersign_sdk::{AskKind, Outcome};
 use serde_json::Value;
 
 use crate::accept::Caller;
@@ -48,43 +49,6 @@ pub enum Target {
     Execution(ExecutionId),
     /// The one of this execution that was shown with this digest.
     ShownBy(ExecutionId, Digest),
-}
-
-/// The coverage of an approval.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Coverage {
-    /// This call only.
-    Call,
-    /// Calls of this tool in the session, until the remembered approval ends.
-    Session {
-        /// The arguments that it covers.
-        args: CoveredArgs,
-        /// How many calls after this one; without bound where nothing is said.
-        uses: Option<u32>,
-    },
-}
-
-/// The arguments that a remembered approval covers.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum CoveredArgs {
-    /// Any.
-    Any,
-    /// Those that were approved, and no others.
-    Same,
-}
-
-impl Coverage {
-    /// Any call of the tool in the session.
-    pub const SESSION: Self = Self::Session { args: CoveredArgs::Any, uses: None };
-}
-
-impl From<Remember> for Coverage {
-    fn from(remember: Remember) -> Self {
-        match remember {
-            Remember::Call => Self::Call,
-            Remember::Session => Self::SESSION,
-        }
-    }
 }
 
 /// A person's answer.

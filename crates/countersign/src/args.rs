@@ -7,7 +7,6 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
-use countersign_sdk::Remember;
 use countersign_server::wire::Status;
 
 pub(crate) use identity::{TokenArgs, TokenCommand, UserCommand, UserRoleArg};
@@ -141,10 +140,10 @@ Examples:
   countersign inbox --json                   one document: { \"items\": [ … ] }
 
 Keys of --watch:
-  j k, arrows   choose                       a   approve this one call
-  PgUp PgDn     read the arguments           s   approve for the session, where that is allowed
-  ?             help                         d   deny, with a reason
-  q             quit                         Enter  fill in a form
+  j k, arrows   choose                       a   approve, as far as the page says
+  PgUp PgDn     read the arguments           o   approve this call only, where it says more
+  Enter         fill in a form               s   narrow an approval for the session
+  ?  q          help, quit                   d   deny, with a reason
 Arguments longer than the screen can be approved once you have read them to their end. Where no server runs, --watch is one
 for as long as you stay: what agents and other commands call meanwhile comes to you.";
 
@@ -300,14 +299,13 @@ The call runs in the server. Where none runs it runs in this process, so its too
 pub(crate) struct ApproveArgs {
     /// The elicitation (eli_…), or its execution (exec_…) while it waits for only one
     pub(crate) id: String,
-    /// What the approval covers: this call, or later calls of the tool in its session too; what the question says where
-    /// nothing is said
+    /// What the approval covers: this call, or later calls of the tool in its session too; without it, what the question says
     #[arg(long, value_name = "call|session")]
     pub(crate) remember: Option<RememberArg>,
-    /// With --remember session: cover only calls with the same arguments
+    /// For the session: cover only calls with the same arguments
     #[arg(long)]
     pub(crate) same_arguments: bool,
-    /// With --remember session: cover at most so many later calls
+    /// For the session: cover at most so many later calls
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) uses: Option<u32>,
     /// Approve without being asked; needs --digest, which says what you have seen
@@ -511,15 +509,6 @@ pub(crate) enum RememberArg {
     Call,
     /// For every later call of the tool in its session
     Session,
-}
-
-impl From<RememberArg> for Remember {
-    fn from(arg: RememberArg) -> Self {
-        match arg {
-            RememberArg::Call => Self::Call,
-            RememberArg::Session => Self::Session,
-        }
-    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]

@@ -182,7 +182,7 @@ impl Contact {
             Ok(asked) => denials::of(&self.operator, self.names().await, &asked).await,
             Err(_) => Vec::new(),
         };
-        Background { denials, remember_for: self.remember_for().await }
+        Background { denials, remember_for: self.remember_for().await, chosen: None }
     }
 
     /// How long an approval for a session lasts; nothing where the server does not say.

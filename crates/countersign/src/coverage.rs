@@ -1,13 +1,16 @@
 //! What an approval covers, said before it is given; and how an approval for the session is narrowed.
+//!
+//! The words are the core's, the same on every surface.
 
 use std::time::Duration;
 
+use countersign_core::coverage::{Coverage, CoveredArgs};
 use countersign_sdk::Remember;
 use countersign_server::wire::{Pending, PendingKind, ResolveRequest};
+use serde_json::Value;
 
 use crate::shown;
-use crate::span::span;
-use crate::terminal::{most_remembered, yes};
+use crate::terminal::yes;
 
 /// How an approval for the session narrows to the arguments that were shown.
 pub(crate) const ARGUMENT_CHOICES: &str =
@@ -16,48 +19,28 @@ pub(crate) const ARGUMENT_CHOICES: &str =
 /// How its number of calls is asked for.
 pub(crate) const USES_PROMPT: &str = "For how many later calls? (Enter: no limit)";
 
-/// Which arguments an approval for the session covers.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum SessionArguments {
-    Any,
-    Same,
+/// How much an approval of a question may cover.
+pub(crate) fn most_remembered(pending: &Pending) -> Remember {
+    if pending.remember == "session" { Remember::Session } else { Remember::Call }
 }
 
-impl SessionArguments {
-    /// What was chosen by a letter of [`ARGUMENT_CHOICES`].
-    pub(crate) fn chosen(letter: &str) -> Option<Self> {
-        match letter {
-            "y" => Some(Self::Any),
-            "e" => Some(Self::Same),
-            _ => None,
-        }
+/// What a yes without a further word covers.
+pub(crate) fn of_plain_yes(pending: &Pending) -> Coverage {
+    Coverage::of_plain_yes(most_remembered(pending))
+}
+
+/// What an approval that covers this much covers; nothing for a form, whose answer is for its call.
+pub(crate) fn words(pending: &Pending, covers: Coverage, lasts: Option<Duration>) -> Option<String> {
+    (pending.kind == PendingKind::Approval).then(|| covers.words(&shown::line(&pending.tool_path), lasts))
+}
+
+/// Which arguments were chosen by a letter of [`ARGUMENT_CHOICES`].
+pub(crate) fn chosen_args(letter: &str) -> Option<CoveredArgs> {
+    match letter {
+        "y" => Some(CoveredArgs::Any),
+        "e" => Some(CoveredArgs::Same),
+        _ => None,
     }
-}
-
-/// What a yes covers where nothing else is chosen.
-pub(crate) fn words(pending: &Pending, remember_for: Option<Duration>) -> Option<String> {
-    if pending.kind != PendingKind::Approval {
-        return None;
-    }
-    Some(match most_remembered(pending) {
-        Remember::Call => "this call only".to_owned(),
-        Remember::Session => {
-            format!(
-                "this call only; for the session: {}, any arguments unless you narrow it",
-                for_session(pending, remember_for)
-            )
-        }
-    })
-}
-
-/// Which calls an approval for the session covers, and until when.
-pub(crate) fn for_session(pending: &Pending, remember_for: Option<Duration>) -> String {
-    let tool = shown::line(&pending.tool_path);
-    let end = match remember_for {
-        Some(lasts) => format!("for {} or until revoked", span(lasts)),
-        None => "until it expires or is revoked".to_owned(),
-    };
-    format!("later calls of {tool} in this session, {end}")
 }
 
 /// A number of calls as it was typed; nothing for no limit.
@@ -71,18 +54,23 @@ pub(crate) fn uses(typed: &str) -> Result<Option<u32>, &'static str> {
     }
 }
 
-/// Yes, for the session.
-pub(crate) fn approval(arguments: SessionArguments, uses: Option<u32>) -> ResolveRequest {
-    ResolveRequest {
-        remember_args: (arguments == SessionArguments::Same).then(|| "same".to_owned()),
-        remember_uses: uses,
-        ..yes(Some(Remember::Session), None)
+/// Yes, and what it covers: what was shown is said, so that nothing else is meant by it.
+pub(crate) fn approval(pending: &Pending, covers: Coverage, data: Option<Value>) -> ResolveRequest {
+    match (pending.kind, covers) {
+        (PendingKind::Form, _) => yes(None, data),
+        (PendingKind::Approval, Coverage::Call) => yes(Some(Remember::Call), data),
+        (PendingKind::Approval, Coverage::Session { args, uses }) => ResolveRequest {
+            remember_args: (args == CoveredArgs::Same).then(|| "same".to_owned()),
+            remember_uses: uses,
+            ..yes(Some(Remember::Session), data)
+        },
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::watch::fixture::{asked, form};
 
     #[test]
     fn a_number_of_calls_is_at_least_one() {
@@ -95,12 +83,23 @@ mod tests {
 
     #[test]
     fn an_approval_for_the_session_carries_what_it_was_narrowed_to() {
-        let narrowed = approval(SessionArguments::Same, Some(2));
+        let question = asked(1, Value::Null).question;
+        let narrowed = Coverage::Session { args: CoveredArgs::Same, uses: Some(2) };
+        let narrowed = approval(&question, narrowed, None);
         assert_eq!((narrowed.remember_args.as_deref(), narrowed.remember_uses), (Some("same"), Some(2)));
-        let wide = approval(SessionArguments::Any, None);
+        let wide = approval(&question, of_plain_yes(&question), None);
         assert_eq!(
             (wide.remember.as_deref(), wide.remember_args, wide.remember_uses),
             (Some("session"), None, None)
         );
+        let once = approval(&question, Coverage::Call, None);
+        assert_eq!((once.remember.as_deref(), once.remember_uses), (Some("call"), None));
+    }
+
+    #[test]
+    fn an_answer_to_a_form_covers_its_call_and_says_nothing_of_it() {
+        let question = form(1).question;
+        assert_eq!(words(&question, of_plain_yes(&question), None), None);
+        assert_eq!(approval(&question, Coverage::SESSION, None).remember, None);
     }
 }

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use countersign_core::coverage::Coverage;
 use countersign_core::elicitation::Decider;
 use countersign_core::time::Timestamp;
 use countersign_kernel::ports::{Clock as _, SystemClock};
@@ -120,6 +121,16 @@ pub(crate) struct Background {
     pub(crate) denials: Vec<String>,
     /// How long an approval for the session lasts.
     pub(crate) remember_for: Option<Duration>,
+    /// What the command line says that an approval is to cover.
+    pub(crate) chosen: Option<Coverage>,
+}
+
+impl Background {
+    /// What a yes without a further word covers here, and the words for it; no words for a form.
+    pub(crate) fn covers(&self, pending: &Pending) -> (Coverage, Option<String>) {
+        let covers = self.chosen.unwrap_or_else(|| coverage::of_plain_yes(pending));
+        (covers, coverage::words(pending, covers, self.remember_for))
+    }
 }
 
 /// A question, whole: what a person decides by, and how it was denied before.
@@ -137,8 +148,8 @@ pub(crate) fn question(pending: &Pending, background: &Background, paint: Paint)
     };
     let denials = background.denials.iter();
     let denials: String = denials.map(|denial| format!("  before    {}\n", paint.yellow(denial))).collect();
-    let covers = coverage::words(pending, background.remember_for);
-    let covers = covers.map(|words| format!("  covers    {words}\n")).unwrap_or_default();
+    let covers =
+        background.covers(pending).1.map(|words| format!("  covers    {words}\n")).unwrap_or_default();
     format!(
         "{} {wants}\n{denials}  message\n{}{form}  why       {}\n  arguments\n{}{covers}  expires   {left}\n",
         paint.bold(&shown::line(&pending.tool_path)),

@@ -169,7 +169,7 @@ impl Owner {
         if elicitation.kind != AskKind::Approval {
             return Ok(None);
         }
-        let (args, uses) = match covers.unwrap_or_else(|| elicitation.remember.into()) {
+        let (args, uses) = match covers.unwrap_or(Coverage::of_plain_yes(elicitation.remember)) {
             Coverage::Call => return Ok(None),
             Coverage::Session { .. } if !may_remember(elicitation.remember, Remember::Session) => {
                 return Err(DecideError::RememberNotAllowed);

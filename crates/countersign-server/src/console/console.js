@@ -217,7 +217,6 @@ const decide = async (answer) => {
   if (!article || !form) return;
   if (answer !== "deny" && performance.now() - shownAt < settleMs) return say("This request only just opened. Read it, then decide.");
   if (answer !== "deny" && article.hasAttribute("data-long")) return say("Read the arguments to their end first.");
-  if (answer === "session" && !$('[value="session"]', form)) return say("This tool needs approval for each call.");
   const { id, execution, kind, digest } = article.dataset;
   const body = { executionId: execution, digest, approved: answer !== "deny" };
   const reason = form.elements.reason.value.trim();
@@ -542,7 +541,7 @@ document.addEventListener("keydown", async (event) => {
     event.preventDefault();
     return decide("deny");
   }
-  // It would press the first button, which is for this call only.
+  // It would press the first button, while the number is still being written.
   if (event.key === "Enter" && event.target.matches?.("#decide .scope input")) {
     event.preventDefault();
     return $('#decide [value="session"]').focus();
@@ -558,17 +557,21 @@ document.addEventListener("keydown", async (event) => {
     const to = event.target.closest(".card") ?? chosen();
     return to && on(() => location.assign($("a", to).href));
   }
-  if (!["a", "s", "d"].includes(key) || event.repeat || !$("#decide")) return;
+  if (!["a", "o", "s", "d"].includes(key) || event.repeat || !$("#decide")) return;
   if (cards && (!isWide() || request()?.dataset.id !== chosen()?.dataset.id)) return;
   if (key === "d") return on(() => $("#decide").elements.reason.focus());
-  return on(() => decide(key === "a" ? "call" : "session"));
+  const scope = $("#decide .scope select");
+  if (key === "s" && scope) return on(() => scope.focus());
+  // What could not count for the session is approved with a.
+  if (key !== "a" && !scope) return on(() => say("This tool needs approval for each call."));
+  return on(() => decide(key === "o" ? "call" : $("#decide .primary").value));
 });
 
 document.addEventListener("submit", (event) => {
   const form = event.target;
   if (form.matches("#decide")) {
     event.preventDefault();
-    decide(event.submitter?.value ?? "call");
+    decide(event.submitter?.value ?? $(".primary", form).value);
   } else if (form.dataset.api) {
     event.preventDefault();
     submit(form);

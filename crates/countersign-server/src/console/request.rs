@@ -6,8 +6,10 @@
 use std::time::Duration;
 
 use axum::response::Response;
+use countersign_core::coverage::Coverage;
 use countersign_core::elicitation::Origin;
 use countersign_core::event::{CallIssued, Event, EventBody};
+use countersign_sdk::Remember;
 use maud::{Markup, html};
 use serde_json::Value;
 
@@ -246,13 +248,13 @@ fn decision(item: &wire::Elicitation, around: &Around<'_>, is_long: bool) -> Mar
                 }
                 p #why-not role="alert" { @if let Some(why) = &item.cannot_approve { (text(why)) } }
                 div.actions {
-                    button.primary name="answer" value="call" disabled[is_blocked] {
-                        @match question.kind { PendingKind::Approval => "Approve once ", PendingKind::Form => "Send answer " }
-                        kbd { "a" }
-                    }
-                    @if question.kind == PendingKind::Approval && question.remember == "session" {
-                        button name="answer" value="session" disabled[is_blocked] {
-                            "Approve for session " kbd { "s" }
+                    @if plain_yes(question) == Some(Coverage::SESSION) {
+                        button.primary name="answer" value="session" disabled[is_blocked] { "Approve for session " kbd { "a" } }
+                        button name="answer" value="call" disabled[is_blocked] { "Approve once " kbd { "o" } }
+                    } @else {
+                        button.primary name="answer" value="call" disabled[is_blocked] {
+                            @match question.kind { PendingKind::Approval => "Approve once ", PendingKind::Form => "Send answer " }
+                            kbd { "a" }
                         }
                     }
                     button name="answer" value="deny" formnovalidate { "Deny " kbd { "d" } }
@@ -264,17 +266,23 @@ fn decision(item: &wire::Elicitation, around: &Around<'_>, is_long: bool) -> Mar
     }
 }
 
+/// What a yes covers where nothing else is chosen; nothing for a form.
+fn plain_yes(question: &wire::Pending) -> Option<Coverage> {
+    let remember = if question.remember == "session" { Remember::Session } else { Remember::Call };
+    (question.kind == PendingKind::Approval).then(|| Coverage::of_plain_yes(remember))
+}
+
 /// What an approval covers, said before it is given; for a session it can be narrowed.
 fn covers(question: &wire::Pending, remember_for_ms: u64) -> Markup {
+    let lasts = Duration::from_millis(remember_for_ms);
     html! {
-        @if question.kind == PendingKind::Approval {
-            p.covers { "Approval covers: this call only" @if question.remember == "session" { ", unless you approve for the session" } "." }
-            @if question.remember == "session" {
+        @if let Some(plain) = plain_yes(question) {
+            p.covers { "Approval covers: " (text(&plain.words(&question.tool_path, Some(lasts)))) "." }
+            @if plain != Coverage::Call {
                 fieldset.scope {
-                    legend { "“For session” also covers later calls of " code { (text(&question.tool_path)) } " in this session" }
-                    label { "Arguments " select name="scope" { option value="any" { "any arguments" } option value="same" { "these arguments only" } } }
-                    label { "At most " input type="number" name="uses" min="1" max="1000000" inputmode="numeric" placeholder="no limit"; " calls" }
-                    p.faint { "It ends " (when::span(Duration::from_millis(remember_for_ms))) " after you approve, or when it is revoked." }
+                    legend { "Narrow the approval for the session " kbd { "s" } }
+                    label { "Arguments " select name="scope" { option value="any" { "any arguments" } option value="same" { "exactly these arguments" } } }
+                    label { "At most " input type="number" name="uses" min="1" max="1000000" inputmode="numeric" placeholder="no limit"; " later calls" }
                 }
             }
         }

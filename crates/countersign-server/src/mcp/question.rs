@@ -36,11 +36,12 @@ fn message(elicitation: &Elicitation) -> String {
         AskKind::Approval => {
             let args = visible_json(&elicitation.args.to_value());
             format!(
-                "Approval needed. Nothing runs unless you approve it.\n\nTool: {}\n\nThe tool says:\n{}\n\nArguments, whole, as they will run:\n{}{}",
+                "Approval needed. Nothing runs unless you approve it.\n\nTool: {}\n\nThe tool says:\n{}\n\nArguments, whole, as they will run:\n{}{}\n\nApproval covers: {}.",
                 elicitation.tool,
                 quoted(&said.text),
                 args.text,
                 warned(&[&said, &args]),
+                Coverage::Call.words(elicitation.tool.as_str(), None),
             )
         }
     }

@@ -141,6 +141,8 @@ async fn an_approval_in_a_client_covers_one_call_and_never_a_session() {
     let mut first = client.begin("lab__destroy", json!({ "what": "b" })).await;
     let prompt = first.until("elicitation/create").await;
     assert_eq!(choices(&prompt), ["approve", "deny"]);
+    let message = prompt["params"]["message"].as_str().unwrap();
+    assert!(message.ends_with("Approval covers: this call only."), "{message}");
     client.answer(&prompt, for_session).await;
     let again = first.until("elicitation/create").await;
     client.answer(&again, approve()).await;

@@ -61,6 +61,30 @@ async fn a_yes_without_a_word_covers_one_call_and_leaves_nothing_remembered() {
 }
 
 #[tokio::test]
+async fn a_yes_without_a_word_covers_what_the_question_says_and_one_with_a_word_what_that_says() {
+    let house = House::open().await;
+    for (word, then) in [(json!({ "remember": "call" }), "paused"), (json!({}), "succeeded")] {
+        let waiting = house.asks("lab.destroy", json!({ "what": "a" })).await;
+        let path = format!("/api/elicitation/{}", waiting.elicitation);
+        // The tool says it, and so does the question before anybody answers it.
+        assert_eq!(house.get(Who::Approver, &path).await.with(200)["remember"], "session");
+        let mut body = json!({ "approved": true });
+        body.as_object_mut().unwrap().extend(word.as_object().unwrap().clone());
+        house.post(Who::Approver, &format!("{path}/resolve"), body).await.with(200);
+        house.end_of(&waiting.execution).await;
+        assert_eq!(
+            house.call("lab.destroy", json!({ "what": "b" })).await.with(200)["status"],
+            then,
+            "{word}"
+        );
+        if then == "paused" {
+            let open = house.open_questions().await;
+            house.resolve(Who::Approver, &open[0].elicitation.id.to_string(), false).await.with(200);
+        }
+    }
+}
+
+#[tokio::test]
 async fn a_yes_for_the_session_can_be_narrowed_to_its_arguments_and_to_a_number_of_calls() {
     let house = House::open().await;
     let approve = async |narrowed: Value| {

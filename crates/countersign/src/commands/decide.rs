@@ -3,18 +3,23 @@
 //! Before anything is decided it is made sure that the server could go on with the call: one that does not have the
 //! tool would leave it waiting.
 
+use countersign_core::coverage::{Coverage, CoveredArgs};
 use countersign_core::ids::{ElicitationId, ExecutionId};
 use countersign_sdk::Remember;
-use countersign_server::wire::{Decision, Elicitation, ElicitationResponse, PendingKind, ResolveRequest};
+use countersign_server::wire::{
+    Decision, Elicitation, ElicitationResponse, Pending, PendingKind, ResolveRequest,
+};
 use serde_json::Value;
 
 use super::call::violations;
 use super::input;
-use crate::args::{ApproveArgs, DenyArgs};
+use crate::args::{ApproveArgs, DenyArgs, RememberArg};
 use crate::client::Part;
 use crate::contact::{Contact, Purpose, Ready};
+use crate::coverage::{self, most_remembered};
 use crate::exit::{Exit, Problem};
 use crate::invocation::Invocation;
+use crate::report::Background;
 use crate::screen::{Format, Screen};
 use crate::{report, short_ids, shown, terminal};
 
@@ -118,15 +123,18 @@ async fn confirmed(
     contact: &Contact,
 ) -> anyhow::Result<Option<ResolveRequest>> {
     let pending = &asked.question;
-    let narrowed = ResolveRequest {
-        comment: args.comment.clone(),
-        remember_args: args.same_arguments.then(|| "same".to_owned()),
-        remember_uses: args.uses,
-        ..terminal::yes(args.remember.map(Remember::from), data.clone())
-    };
+    let chosen = chosen(args, pending);
+    let covers = chosen.unwrap_or_else(|| coverage::of_plain_yes(pending));
+    let is_decided_here = data.is_some() || args.remember.is_some();
+    let answer =
+        ResolveRequest { comment: args.comment.clone(), ..coverage::approval(pending, covers, data) };
     if asked.decision.is_some() {
         // There is nothing to ask any more; the server says how it was decided.
-        return Ok(Some(narrowed));
+        return Ok(Some(answer));
+    }
+    if chosen.is_some_and(|covers| covers != Coverage::Call) && most_remembered(pending) == Remember::Call {
+        let message = "this approval cannot be remembered; approve the one call";
+        return Err(Problem::new("remember_not_allowed", message).into());
     }
     if let Some(digest) = &args.digest
         && *digest != pending.digest
@@ -137,36 +145,71 @@ async fn confirmed(
         return Err(Problem::new("not_what_was_shown", message).hint(hint).into());
     }
     if args.yes {
-        return Ok(Some(narrowed));
+        return Ok(Some(answer));
     }
+    let background = Background { chosen, ..contact.background(&pending.elicitation_id).await };
     if !contact.screen.can_ask() {
-        // The digest is not offered here: whoever pasted it would approve what nobody has read.
-        let message = "nobody is at this terminal to read the question";
-        let hint = format!(
-            "Run it in a terminal, or open the console. A program that has read the question from `{}` passes its digest: \
-             --yes --digest DIGEST",
-            contact.invocation.command("inbox --json")
-        );
-        return Err(Problem::new("not_confirmed", message).hint(hint).into());
+        return Err(nobody_asked(asked, args, &background, contact).into());
     }
-    if data.is_some() || args.remember.is_some() {
+    if is_decided_here {
         // What the command line says already is not asked for again; whether to approve it is.
-        return Ok(terminal::confirms(asked, contact).await.then_some(narrowed));
+        return Ok(terminal::confirms(asked, &background, contact.screen).await.then_some(answer));
     }
-    Ok(terminal::ask_about(asked, contact).await.map(|answer| {
-        let for_session = answer.remember.as_deref() == Some("session");
-        ResolveRequest {
-            comment: answer.comment.clone().or_else(|| args.comment.clone()),
-            // The narrower of what the command line and the person said.
-            remember_args: answer.remember_args.clone().or(narrowed.remember_args.filter(|_| for_session)),
-            remember_uses: answer
-                .remember_uses
-                .into_iter()
-                .chain(narrowed.remember_uses.filter(|_| for_session))
-                .min(),
-            ..answer
-        }
+    Ok(terminal::ask_about(asked, &background, contact).await.map(|said| ResolveRequest {
+        comment: said.comment.clone().or_else(|| args.comment.clone()),
+        ..said
     }))
+}
+
+/// What the command line says that the approval is to cover; nothing where it leaves that to the question.
+fn chosen(args: &ApproveArgs, pending: &Pending) -> Option<Coverage> {
+    let is_narrowed = args.same_arguments || args.uses.is_some();
+    let for_session = match args.remember {
+        Some(remember) => remember == RememberArg::Session,
+        None if is_narrowed => true,
+        None => return None,
+    };
+    let args_covered = if args.same_arguments { CoveredArgs::Same } else { CoveredArgs::Any };
+    let session = Coverage::Session { args: args_covered, uses: args.uses };
+    (pending.kind == PendingKind::Approval).then_some(if for_session { session } else { Coverage::Call })
+}
+
+/// Shows the question whole before the hint names its digest, so that the hint invites no blind yes. JSON has no place for what is
+/// shown beside it, and names where the question is.
+fn nobody_asked(
+    asked: &Elicitation,
+    args: &ApproveArgs,
+    background: &Background,
+    contact: &Contact,
+) -> Problem {
+    let (pending, screen) = (&asked.question, contact.screen);
+    screen.note(&report::question(pending, background, screen.err));
+    let mut again = format!("approve {}", pending.elicitation_id);
+    match background.chosen {
+        None => {}
+        Some(Coverage::Call) => again.push_str(" --remember call"),
+        Some(Coverage::Session { .. }) => again.push_str(" --remember session"),
+    }
+    if args.same_arguments {
+        again.push_str(" --same-arguments");
+    }
+    if let Some(uses) = args.uses {
+        again.push_str(&format!(" --uses {uses}"));
+    }
+    let again = contact.invocation.command(&again);
+    let message = "nobody is at this terminal to answer, and nothing was approved";
+    if screen.format == Format::Json {
+        let inbox = contact.invocation.command("inbox --json");
+        return Problem::new("not_confirmed", message).hint(format!(
+            "Run it in a terminal, or open the console. A program that has read the question from `{inbox}` passes its digest: \
+             --yes --digest DIGEST"
+        ));
+    }
+    Problem::new("not_confirmed", message).hint(format!(
+        "The question is shown above. Run it in a terminal, or open the console. For scripts, once it was read: `{again} --yes \
+         --digest {}`",
+        pending.digest
+    ))
 }
 
 fn left(screen: Screen) -> Exit {

@@ -21,7 +21,6 @@ pub(crate) use keyboard::Keyboard;
 use keyboard::TypedAhead;
 
 use crate::contact::Contact;
-use crate::coverage;
 use crate::report::{self, Background};
 use crate::screen::Screen;
 
@@ -51,11 +50,6 @@ pub(crate) fn yes(remember: Option<Remember>, data: Option<Value>) -> ResolveReq
 /// No.
 pub(crate) fn no(reason: Option<String>) -> ResolveRequest {
     ResolveRequest { comment: reason, ..ResolveRequest::default() }
-}
-
-/// How long a yes may count.
-pub(crate) fn most_remembered(pending: &Pending) -> Remember {
-    if pending.remember == "session" { Remember::Session } else { Remember::Call }
 }
 
 /// Asks until the execution ends or the person leaves it waiting.
@@ -133,10 +127,7 @@ async fn ask(pending: &Pending, background: &Background, keyboard: &mut Keyboard
             }
         },
         (PendingKind::Form, _) => choice::confirmation(keyboard, screen).await,
-        (PendingKind::Approval, _) => {
-            let scope = coverage::for_session(pending, background.remember_for);
-            choice::approval(most_remembered(pending), &scope, keyboard, screen).await
-        }
+        (PendingKind::Approval, _) => choice::approval(pending, background, keyboard, screen).await,
     }
 }
 
@@ -168,9 +159,12 @@ async fn decided_elsewhere(contact: &Contact, elicitation: &str) -> Decision {
 }
 
 /// Asks whether to approve a question that is shown whole; nothing where the person leaves it waiting.
-pub(crate) async fn ask_about(asked: &Elicitation, contact: &Contact) -> Option<ResolveRequest> {
-    let background = contact.background(&asked.question.elicitation_id).await;
-    match ask(&asked.question, &background, &mut Keyboard::of_process(), contact.screen).await {
+pub(crate) async fn ask_about(
+    asked: &Elicitation,
+    background: &Background,
+    contact: &Contact,
+) -> Option<ResolveRequest> {
+    match ask(&asked.question, background, &mut Keyboard::of_process(), contact.screen).await {
         Reply::Answer(answer) => Some(answer),
         Reply::Leave => None,
     }
@@ -192,11 +186,13 @@ pub(crate) async fn answer(
     keyboard.line().await
 }
 
-/// Shows a question whole and asks for a plain yes or no.
-pub(crate) async fn confirms(asked: &Elicitation, contact: &Contact) -> bool {
-    let (screen, mut keyboard) = (contact.screen, Keyboard::of_process());
-    let background = contact.background(&asked.question.elicitation_id).await;
-    show(&asked.question, &background, &mut keyboard, screen).await;
+/// Shows a question whole and what a yes covers, and asks for a plain yes or no.
+pub(crate) async fn confirms(asked: &Elicitation, background: &Background, screen: Screen) -> bool {
+    let mut keyboard = Keyboard::of_process();
+    show(&asked.question, background, &mut keyboard, screen).await;
+    if let (_, Some(covers)) = background.covers(&asked.question) {
+        screen.note(&format!("Approval covers: {covers}."));
+    }
     screen.ask("Approve this? [y] yes   anything else: leave it waiting\n> ");
     keyboard.line().await.as_deref() == Some("y")
 }

@@ -17,7 +17,7 @@ pub(super) fn later(ms: u64) -> Timestamp {
 }
 
 /// A question of `notes.delete`, with these arguments.
-pub(super) fn asked(no: u32, args: Value) -> Elicitation {
+pub(crate) fn asked(no: u32, args: Value) -> Elicitation {
     Elicitation {
         question: Pending {
             execution_id: format!("exec_{no:032x}"),
@@ -61,7 +61,7 @@ pub(super) fn doubtful(no: u32) -> ExecutionSummary {
 }
 
 /// The same, for each call anew.
-pub(super) fn each_call(no: u32) -> Elicitation {
+pub(crate) fn each_call(no: u32) -> Elicitation {
     let mut asked = asked(no, json!({ "to": "ann", "amount": no }));
     asked.question.tool_path = "bank.pay".to_owned();
     asked.question.message = format!("Pay ${no} to \"ann\"?");
@@ -70,7 +70,7 @@ pub(super) fn each_call(no: u32) -> Elicitation {
 }
 
 /// A form.
-pub(super) fn form(no: u32) -> Elicitation {
+pub(crate) fn form(no: u32) -> Elicitation {
     let mut asked = asked(no, json!({}));
     asked.question.tool_path = "stock.check".to_owned();
     asked.question.message = "Which warehouse should I check?".to_owned();

@@ -9,7 +9,7 @@
 
 mod feed;
 #[cfg(test)]
-mod fixture;
+pub(crate) mod fixture;
 mod keys;
 mod model;
 mod page;

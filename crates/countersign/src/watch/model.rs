@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use countersign_core::coverage::{Coverage, CoveredArgs};
 use countersign_core::time::Timestamp;
 use countersign_sdk::Remember;
 use countersign_server::wire::{
@@ -12,11 +13,11 @@ use ratatui::layout::Size;
 use super::page::{PageRow, page};
 use super::prompt::{Filled, Filling, Line};
 use super::view::areas;
-use crate::coverage::{self, SessionArguments};
+use crate::coverage::{self, most_remembered};
 use crate::exit::Problem;
 use crate::names::Names;
 use crate::span::moment;
-use crate::terminal::{most_remembered, no, yes};
+use crate::terminal::{no, yes};
 use crate::{report, shown};
 
 /// The most questions that are kept on the screen; the oldest.
@@ -98,13 +99,24 @@ pub(super) enum Mode {
     Scope { id: String, scope: Scope },
 }
 
+/// How far a yes is to go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Yes {
+    /// As far as the question says.
+    Plain,
+    /// This call only.
+    Once,
+    /// As far as the person chooses.
+    Narrowed,
+}
+
 /// How far the choice of an approval for the session has come.
 #[derive(Debug, Clone)]
 pub(super) enum Scope {
-    /// Which arguments; this is what it covers otherwise.
-    Arguments { covers: String },
+    /// Which arguments.
+    Arguments,
     /// For how many calls.
-    Uses { arguments: SessionArguments, line: Line },
+    Uses { args: CoveredArgs, line: Line },
 }
 
 /// How the server is heard.
@@ -342,8 +354,9 @@ impl Model {
             Key::PageDown | Key::Char(' ') => self.turn(1),
             Key::PageUp | Key::Char('b') => self.turn(-1),
             Key::Home | Key::Char('g') => self.scroll = 0,
-            Key::Char('a') | Key::Enter => return self.approve(Remember::Call, key, now),
-            Key::Char('s') => return self.approve(Remember::Session, key, now),
+            Key::Char('a') | Key::Enter => return self.approve(Yes::Plain, key, now),
+            Key::Char('o') => return self.approve(Yes::Once, key, now),
+            Key::Char('s') => return self.approve(Yes::Narrowed, key, now),
             Key::Char('d') => {
                 let id = self.decidable(now)?.id().to_owned();
                 self.mode = Mode::Reason { id, line: Line::default() };
@@ -355,17 +368,17 @@ impl Model {
     }
 
     /// Yes, or the form that a yes needs.
-    fn approve(&mut self, remember: Remember, key: &Key, now: Timestamp) -> Option<Deed> {
+    fn approve(&mut self, yes: Yes, key: &Key, now: Timestamp) -> Option<Deed> {
         let item = self.decidable(now)?;
         let (id, read, question) = (item.id().to_owned(), item.read, item.question().clone());
         let form = !report::authorises(&question);
-        let complaint = match (key, remember) {
+        let complaint = match (key, yes) {
             _ if self.is_held => "Let go of the key, then press it again.",
             _ if !read => "There is more to read: PgDn to its end first.",
-            (_, Remember::Session) if form || question.kind == PendingKind::Form => {
+            (_, Yes::Once | Yes::Narrowed) if form || question.kind == PendingKind::Form => {
                 "This cannot be remembered."
             }
-            (_, Remember::Session) if most_remembered(&question) == Remember::Call => {
+            (_, Yes::Once | Yes::Narrowed) if most_remembered(&question) == Remember::Call => {
                 "Each call of this tool is asked about; approve this one with a."
             }
             (Key::Enter, _) if !form => "Press a to approve, d to deny.",
@@ -379,13 +392,15 @@ impl Model {
             self.open_form(id, &question);
             return None;
         }
-        if remember == Remember::Session {
-            let covers = coverage::for_session(&question, self.remember_for);
-            self.mode = Mode::Scope { id, scope: Scope::Arguments { covers } };
-            return None;
-        }
-        let remember = (question.kind == PendingKind::Approval).then_some(remember);
-        self.send(&id, yes(remember, None))
+        let covers = match yes {
+            Yes::Plain => coverage::of_plain_yes(&question),
+            Yes::Once => Coverage::Call,
+            Yes::Narrowed => {
+                self.mode = Mode::Scope { id, scope: Scope::Arguments };
+                return None;
+            }
+        };
+        self.send(&id, coverage::approval(&question, covers, None))
     }
 
     /// The question under the cursor, if a key may decide it now.
@@ -447,20 +462,24 @@ impl Model {
     fn narrow(&mut self, id: String, scope: Scope, key: Key) -> Option<Deed> {
         let next = match (scope, key) {
             (_, Key::Escape) => None,
-            (Scope::Arguments { .. }, _) if self.is_held => None,
-            (Scope::Arguments { .. }, Key::Char(letter)) => SessionArguments::chosen(&letter.to_string())
-                .map(|arguments| Scope::Uses { arguments, line: Line::default() }),
-            (Scope::Arguments { .. }, _) => None,
-            (Scope::Uses { arguments, line }, Key::Enter) => match coverage::uses(line.text()) {
-                Ok(uses) => return self.send(&id, coverage::approval(arguments, uses)),
+            (Scope::Arguments, _) if self.is_held => None,
+            (Scope::Arguments, Key::Char(letter)) => coverage::chosen_args(&letter.to_string())
+                .map(|args| Scope::Uses { args, line: Line::default() }),
+            (Scope::Arguments, _) => None,
+            (Scope::Uses { args, line }, Key::Enter) => match coverage::uses(line.text()) {
+                Ok(uses) => {
+                    let question = self.items.iter().find(|item| item.id() == id)?.question();
+                    let request = coverage::approval(question, Coverage::Session { args, uses }, None);
+                    return self.send(&id, request);
+                }
                 Err(problem) => {
                     problem.clone_into(&mut self.said);
-                    Some(Scope::Uses { arguments, line: Line::default() })
+                    Some(Scope::Uses { args, line: Line::default() })
                 }
             },
-            (Scope::Uses { arguments, mut line }, key) => {
+            (Scope::Uses { args, mut line }, key) => {
                 line.key(key);
-                Some(Scope::Uses { arguments, line })
+                Some(Scope::Uses { args, line })
             }
         };
         match next {

@@ -43,7 +43,7 @@ pub(super) fn page(
         section("form", shown::json_rows(&schema["properties"], inside));
     }
     section("arguments, exactly as they will run", shown::json_rows(&pending.args, inside));
-    if let Some(covers) = coverage::words(pending, remember_for) {
+    if let Some(covers) = coverage::words(pending, coverage::of_plain_yes(pending), remember_for) {
         rows.push(PageRow::Heading("what an approval covers"));
         rows.extend(shown::plain_rows(&covers, width).into_iter().map(|row| PageRow::Own(row.text)));
     }

@@ -14,12 +14,11 @@ use ratatui::widgets::{Clear, Paragraph, Scrollbar, ScrollbarOrientation, Scroll
 use super::coloured;
 use super::model::{Item, Link, MOST_DOUBT_ROWS, Mode, Model, Scope, State};
 use super::page::PageRow;
-use crate::coverage::{ARGUMENT_CHOICES, USES_PROMPT};
+use crate::coverage::{ARGUMENT_CHOICES, USES_PROMPT, most_remembered};
 use crate::report;
 use crate::screen::Paint;
 use crate::shown::{RowKind, line};
 use crate::span::{moment, span};
-use crate::terminal::most_remembered;
 
 /// The part of the screen that the list may take.
 const LIST_PART: u16 = 3;
@@ -219,7 +218,9 @@ fn page_row<'a>(row: &'a PageRow, paint: Paint) -> Line<'a> {
 
 fn said(frame: &mut Frame<'_>, area: Rect, model: &Model, paint: Paint) {
     let words = match (&model.mode, &model.link) {
-        (Mode::Scope { scope: Scope::Arguments { covers }, .. }, _) => format!("Also {covers}:"),
+        (Mode::Scope { scope: Scope::Arguments, .. }, _) => {
+            "Which later calls of the tool may run without asking?".to_owned()
+        }
         (Mode::Form { filling, .. }, _) => filling.problem().map(str::to_owned).unwrap_or_default(),
         (_, _) if !model.said.is_empty() => model.said.clone(),
         (_, Link::Lost(words)) => line(words),
@@ -254,7 +255,7 @@ fn keys(frame: &mut Frame<'_>, area: Rect, model: &Model, paint: Paint) {
             prompt("Deny. Why? The caller reads it (Enter denies, Esc does not):".to_owned(), line.text())
         }
         Mode::Form { filling, .. } => prompt(format!("{}:", filling.prompt()), filling.written()),
-        Mode::Scope { scope: Scope::Arguments { .. }, .. } => Line::styled(ARGUMENT_CHOICES, strong),
+        Mode::Scope { scope: Scope::Arguments, .. } => Line::styled(ARGUMENT_CHOICES, strong),
         Mode::Scope { scope: Scope::Uses { line, .. }, .. } => prompt(USES_PROMPT.to_owned(), line.text()),
         Mode::Help => Line::raw("any key: back"),
         Mode::Browse => offers(model, paint),
@@ -273,19 +274,27 @@ fn offers<'a>(model: &Model, paint: Paint) -> Line<'a> {
     if let Some(item) = model.selected().filter(|item| item.state == State::Open) {
         let question = item.question();
         let ready = item.is_read();
-        match report::authorises(question) {
-            true => offer("a", if ready { "approve" } else { "approve (PgDn first)" }, ready),
-            false => offer("Enter", if ready { "answer" } else { "answer (PgDn first)" }, ready),
+        let for_session =
+            question.kind == PendingKind::Approval && most_remembered(question) == Remember::Session;
+        match (report::authorises(question), for_session) {
+            (true, true) => offer(
+                "a",
+                if ready { "approve for session" } else { "approve for session (PgDn first)" },
+                ready,
+            ),
+            (true, false) => offer("a", if ready { "approve" } else { "approve (PgDn first)" }, ready),
+            (false, _) => offer("Enter", if ready { "answer" } else { "answer (PgDn first)" }, ready),
         }
-        if question.kind == PendingKind::Approval && most_remembered(question) == Remember::Session {
-            offer("s", "approve for the session …", ready);
+        if for_session {
+            offer("o", "once", ready);
+            offer("s", "narrow", ready);
         }
         offer("d", "deny", true);
     }
     offer("?", "help", true);
     offer("q", "quit", true);
     if model.items.len() > 1 {
-        offer("j/k", "choose", true);
+        offer("j/k", "move", true);
     }
     Line::from(spans)
 }
@@ -295,8 +304,9 @@ fn help(frame: &mut Frame<'_>, paint: Paint) {
         ("j  k  ↓  ↑", "choose a question"),
         ("PgDn  PgUp  Space  b", "read on, read back"),
         ("Home", "to the beginning"),
-        ("a", "approve: it runs once, with exactly these arguments"),
-        ("s", "approve, also for later calls in this session; you choose how far"),
+        ("a", "approve, as far as the page says; it runs with exactly these arguments"),
+        ("o", "approve this call only, where the page says more"),
+        ("s", "approve for the session; you choose how far"),
         ("d", "deny; the caller reads your reason"),
         ("Enter", "fill in a form"),
         ("q  Ctrl-C", "quit; everything goes on waiting"),

@@ -3,6 +3,7 @@
 use serde_json::json;
 
 use crate::shell::{Shell, with_and_without_a_server};
+use crate::terminal::Terminal;
 
 with_and_without_a_server! {
     approve_runs_it_once_and_the_timeline_tells_the_story,
@@ -128,18 +129,25 @@ fn several_questions_of_one_script_are_decided_one_by_one(shell: &Shell) {
 }
 
 #[test]
-fn without_a_terminal_nothing_is_approved_and_no_digest_is_handed_out_unread() {
+fn without_a_terminal_nothing_is_approved_and_the_question_is_shown_before_its_digest() {
     let shell = Shell::served();
     let (execution, elicitation) = shell.paused("bank.pay", r#"{"to":"ann","amount":5}"#);
     let inbox = shell.json(&["inbox"]);
     let digest = inbox["items"][0]["digest"].as_str().unwrap();
     for id in [&elicitation, &execution] {
-        for more in [&[][..], &["--remember", "call"], &["--comment", "fine"], &["--json"]] {
+        let json = shell.run(&["approve", id, "--json"]);
+        json.failed(1, &["Pay $5 to", "nobody is at this terminal"]);
+        assert!(json.out.contains("inbox --json") && !json.out.contains(digest), "{json:?}");
+        for more in [&[][..], &["--remember", "call"], &["--comment", "fine"]] {
             let ran = shell.run(&[&["approve", id], more].concat());
             ran.failed(1, &[]);
             let said = [ran.out, ran.err].concat();
-            assert!(said.contains("nobody is at this terminal") && said.contains("inbox --json"), "{said}");
-            assert!(!said.contains(&digest[..16]), "it invites a yes that nobody has read: {said}");
+            assert!(said.contains("nobody is at this terminal"), "{said}");
+            let named = said.find(&format!("--yes --digest {digest}")).expect("how a script approves it");
+            for part in ["Pay $5 to", "\"amount\": 5", "covers    this call only", "expires"] {
+                let shown = said.find(part).unwrap_or_else(|| panic!("{part:?} is not shown:\n{said}"));
+                assert!(shown < named, "it invites a yes that nobody has read: {said}");
+            }
         }
         shell.run(&["approve", id, "--yes"]).failed(2, &["--digest"]);
         let wrong = "0".repeat(64);
@@ -147,6 +155,73 @@ fn without_a_terminal_nothing_is_approved_and_no_digest_is_handed_out_unread() {
     }
     assert_eq!(shell.json(&["executions", &execution])["status"], "paused");
     shell.run(&["approve", &elicitation, "--yes", "--digest", digest]).printed(&["\"to\": \"ann\""]);
+}
+
+/// What a yes without a word covers where the tool says that it counts for the session.
+const FOR_SESSION: &str = "this call and later calls of notes.delete in this session, with any arguments, for 12 h or until revoked";
+
+#[test]
+fn what_a_yes_covers_is_said_in_the_same_words_before_it_and_holds_on_every_surface() {
+    let shell = Shell::served();
+    let yes = |more: &[&str], covers: &str| {
+        let (_, elicitation) = shell.paused("notes.delete", r#"{"id":1}"#);
+        let shown = shell.run(&[&["approve", &elicitation], more].concat());
+        shown.failed(1, &[&format!("covers    {covers}\n"), "nobody is at this terminal"]);
+        assert!(
+            shown.err.contains(&more.join(" ")),
+            "the command that it names says the same: {}",
+            shown.err
+        );
+        shell.approve(&elicitation, more)
+    };
+    yes(&["--remember", "call"], "this call only");
+    let same = "this call and 1 later call of notes.delete in this session, with exactly these arguments";
+    let same = format!("{same}, for 12 h or until revoked");
+    yes(&["--remember", "session", "--same-arguments", "--uses", "1"], &same);
+    let again = shell.json(&["--demo", "call", "notes.delete", r#"{"id":1}"#]);
+    assert_eq!(again["status"], "failed", "there is no note 1, and nobody was asked: {again}");
+    yes(&[], FOR_SESSION).failed(1, &["run without asking"]);
+    let other = shell.json(&["--demo", "call", "notes.delete", r#"{"id":2}"#]);
+    assert_eq!(other["status"], "failed", "other arguments are covered, as it said: {other}");
+}
+
+#[test]
+fn at_a_terminal_the_flags_of_an_approval_are_said_before_the_yes() {
+    let shell = Shell::served();
+    let (_, elicitation) = shell.paused("notes.delete", r#"{"id":1}"#);
+    let approve = |more: &[&str]| Terminal::of(&shell, &[&["approve", &elicitation], more].concat());
+    for (more, covers) in [
+        (&["--remember", "session"][..], FOR_SESSION),
+        (&["--remember", "call"], "this call only"),
+        (
+            &["--remember", "session", "--same-arguments", "--uses", "3"],
+            "this call and at most 3 later calls of notes.delete in this session, with exactly these arguments, for 12 h",
+        ),
+    ] {
+        let mut terminal = approve(more);
+        terminal.read_until("[y] yes");
+        let said = terminal.seen.replace("\r\n", "\n");
+        assert!(said.contains(&format!("Approval covers: {covers}")), "{more:?}\n{said}");
+        assert!(said.contains("Permanently delete note"), "{said}");
+        terminal.answer("[y] yes", "n");
+        assert!(terminal.ends_with(0).contains("It was left waiting."));
+    }
+    let mut terminal = approve(&[]);
+    terminal.read_until("[q] leave it waiting");
+    assert!(terminal.seen.contains(&format!("covers    {FOR_SESSION}")), "{}", terminal.seen);
+    assert!(
+        terminal.seen.contains("[a] approve for the session   [o] approve this call only"),
+        "{}",
+        terminal.seen
+    );
+    terminal.answer("[q] leave it waiting", "o");
+    terminal.ends_with(1);
+    shell.paused("notes.delete", r#"{"id":1}"#);
+    let mut refused = Terminal::of(
+        &shell,
+        &["approve", &shell.paused("bank.pay", r#"{"to":"ann","amount":5}"#).1, "--uses", "2"],
+    );
+    assert!(refused.ends_with(1).contains("this approval cannot be remembered"));
 }
 
 #[test]

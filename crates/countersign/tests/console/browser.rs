@@ -41,7 +41,16 @@ const FLAGS: [&str; 13] = [
 /// The key.
 pub(crate) const ENTER: &str = "\u{e007}";
 /// How long a request must have been on the screen before it can be approved, and a little more.
-const SETTLED: Duration = Duration::from_millis(650);
+pub(crate) const SETTLED: Duration = Duration::from_millis(650);
+
+/// What happens to a key that is held.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum KeyEvent {
+    Down,
+    /// The browser says again that it is down.
+    Repeat,
+    Up,
+}
 
 /// How colours are chosen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -246,6 +255,14 @@ impl Browser {
             keys.then(KeyAction::Down { value }).then(KeyAction::Up { value })
         });
         self.client.perform_actions(pressed).await.unwrap();
+    }
+
+    /// What a key does that stays down: only Chromium's own protocol says that a press is a repeated one.
+    pub(crate) async fn hold(&self, key: &str, event: KeyEvent) {
+        let kind = if event == KeyEvent::Up { "keyUp" } else { "keyDown" };
+        let is_repeated = event == KeyEvent::Repeat;
+        let parameters = json!({ "type": kind, "key": key, "text": key, "autoRepeat": is_repeated });
+        self.command("Input.dispatchKeyEvent", &parameters).await;
     }
 
     /// Goes into the page's one frame; what follows is about that.

@@ -1,10 +1,10 @@
 //! What arrives, how it is decided, and who is told.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::json;
 
-use crate::browser::{Browser, ENTER};
+use crate::browser::{Browser, ENTER, KeyEvent, SETTLED};
 use crate::desk::{Waiting, Who, until};
 use crate::house::House;
 
@@ -82,7 +82,9 @@ async fn a_yes_for_the_session_counts_until_it_is_revoked() {
     let browser = Browser::logged_in(&house.desk, Who::Admin).await;
     let first = house.desk.asks("lab.erase", json!({ "what": "one" })).await;
     browser.read(&house.desk, &first).await;
-    browser.press("s").await;
+    let covers = "Approval covers: this call and later calls of lab.erase in this session, with any arguments, for 12 h or until revoked.";
+    browser.says(".covers", covers).await;
+    browser.press("a").await;
     assert_eq!(house.desk.end_of(&first).await["status"], "succeeded");
     assert_eq!(
         house.desk.call("lab.erase", json!({ "what": "two" })).await["status"],
@@ -108,17 +110,62 @@ async fn a_yes_for_the_session_counts_until_it_is_revoked() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn what_would_count_for_the_session_can_be_approved_for_this_call_only() {
+    let house = House::open().await;
+    let browser = Browser::logged_in(&house.desk, Who::Approver).await;
+    let first = house.desk.asks("lab.erase", json!({ "what": "one" })).await;
+    browser.read(&house.desk, &first).await;
+    browser.press("o").await;
+    assert_eq!(house.desk.end_of(&first).await["status"], "succeeded");
+    let second = house.desk.asks("lab.erase", json!({ "what": "two" })).await;
+    browser.read(&house.desk, &second).await;
+    browser.click("#decide [value=call]").await;
+    assert_eq!(house.desk.end_of(&second).await["status"], "succeeded");
+    house.desk.asks("lab.erase", json!({ "what": "three" })).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_key_that_is_held_down_decides_one_request_at_most() {
+    let house = House::open().await;
+    let mut all = Vec::new();
+    for n in 0..3 {
+        all.push(house.desk.asks("lab.take", json!({ "n": n })).await);
+    }
+    let browser = Browser::logged_in(&house.desk, Who::Approver).await;
+    browser.has_settled(&all[0]).await;
+    browser.hold("a", KeyEvent::Down).await;
+    assert_eq!(house.desk.end_of(&all[0]).await["status"], "succeeded");
+    let next = &all[1].elicitation;
+    let is_open = format!("document.querySelector('#request')?.dataset.id === '{next}'");
+    while browser.value(&is_open).await != json!(true) {
+        browser.hold("a", KeyEvent::Repeat).await;
+    }
+    // Longer than the next request must be open before a key decides it.
+    let opened = Instant::now();
+    while opened.elapsed() < 2 * SETTLED {
+        browser.hold("a", KeyEvent::Repeat).await;
+    }
+    assert!(house.desk.is_pending(&all[1]).await && house.desk.is_pending(&all[2]).await);
+    browser.hold("a", KeyEvent::Up).await;
+    browser.press("a").await;
+    assert_eq!(house.desk.end_of(&all[1]).await["status"], "succeeded", "pressed anew it counts");
+    assert!(house.desk.is_pending(&all[2]).await);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_yes_for_these_arguments_only_covers_only_those_and_so_many_calls_as_it_says() {
     let house = House::open().await;
     let browser = Browser::logged_in(&house.desk, Who::Approver).await;
     let first = house.desk.asks("lab.erase", json!({ "what": "one" })).await;
     browser.read(&house.desk, &first).await;
-    browser.says(".covers", "Approval covers: this call only, unless you approve for the session.").await;
+    browser.says(".covers", "Approval covers: this call and later calls of lab.erase in this session").await;
+    browser.press("s").await;
+    browser.until("s leads to how far it goes", "document.activeElement.name === 'scope'").await;
     browser.click("[name=scope] [value=same]").await;
     browser.write("[name=uses]", "0").await;
     browser.click("#decide [value=session]").await;
     browser.run("document.activeElement.blur()", Vec::new()).await;
-    browser.press("s").await;
+    browser.press("a").await;
     assert!(house.desk.is_pending(&first).await, "neither button nor key sends a number that is none");
     browser.write("[name=uses]", "2").await;
     browser.press(ENTER).await;

@@ -18,14 +18,27 @@ fn resolved(deed: Option<Deed>) -> (String, ResolveRequest) {
 }
 
 #[test]
-fn a_approves_what_is_under_the_cursor_for_this_one_call() {
-    let mut model = showing(vec![asked(1, json!({ "id": 1 })), asked(2, json!({ "id": 2 }))]);
+fn a_approves_what_is_under_the_cursor_as_far_as_the_question_says() {
+    let mut model = showing(vec![asked(1, json!({ "id": 1 })), asked(2, json!({ "id": 2 })), each_call(3)]);
     assert_eq!(model.key(Key::Char('j'), NOW), None);
     let (decided, request) = resolved(model.key(Key::Char('a'), NOW));
-    assert_eq!((decided, request), (id(2), yes(Some(Remember::Call), None)));
+    assert_eq!((decided, request), (id(2), yes(Some(Remember::Session), None)));
     assert_eq!(model.selected().unwrap().state, State::Sending);
     assert_eq!(model.key(Key::Char('a'), NOW), None, "once");
     assert_eq!(model.key(Key::Char('d'), NOW), None, "and no second word");
+    model.key(Key::Down, NOW);
+    let (decided, request) = resolved(model.key(Key::Char('a'), NOW));
+    assert_eq!((decided, request), (id(3), yes(Some(Remember::Call), None)));
+}
+
+#[test]
+fn o_approves_one_call_of_what_would_count_for_the_session() {
+    let mut model = showing(vec![asked(1, json!({ "id": 1 })), each_call(2)]);
+    let (decided, request) = resolved(model.key(Key::Char('o'), NOW));
+    assert_eq!((decided, request), (id(1), yes(Some(Remember::Call), None)));
+    model.key(Key::Down, NOW);
+    assert_eq!(model.key(Key::Char('o'), NOW), None);
+    assert!(model.said.contains("Each call"), "{}", model.said);
 }
 
 #[test]
@@ -35,7 +48,8 @@ fn s_approves_for_the_session_only_where_that_is_allowed() {
     assert_eq!(model.key(Key::Char('e'), NOW), None);
     assert_eq!(model.key(Key::Char('2'), NOW), None);
     let (_, request) = resolved(model.key(Key::Enter, NOW));
-    assert_eq!(request, coverage::approval(SessionArguments::Same, Some(2)));
+    let narrowed = Coverage::Session { args: CoveredArgs::Same, uses: Some(2) };
+    assert_eq!(request, coverage::approval(&asked(1, json!({})).question, narrowed, None));
     model.key(Key::Down, NOW);
     assert_eq!(model.key(Key::Char('s'), NOW), None);
     assert!(model.said.contains("Each call"), "{}", model.said);
@@ -54,7 +68,7 @@ fn an_approval_for_the_session_is_taken_back_by_any_other_key() {
     typed(&mut model, "sy0\n");
     assert!(model.said.contains("from 1 on"), "{}", model.said);
     let (_, request) = resolved(model.key(Key::Enter, NOW));
-    assert_eq!(request, coverage::approval(SessionArguments::Any, None));
+    assert_eq!(request, yes(Some(Remember::Session), None));
 }
 
 #[test]
