@@ -19,6 +19,7 @@ mod desk;
 #[expect(dead_code, reason = "the console's tests need more of it")]
 mod installed;
 mod keyboard;
+mod readme;
 mod seen;
 mod shell;
 #[path = "../cli/terminal.rs"]

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
+use std::sync::Mutex;
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
@@ -14,11 +15,12 @@ const PROGRAM: &str = env!("CARGO_BIN_EXE_countersign");
 /// Where commands are run.
 pub(crate) struct Shell {
     home: TempDir,
+    ran: Mutex<Vec<String>>,
 }
 
 impl Shell {
     pub(crate) fn new() -> Self {
-        Self { home: tempfile::tempdir().unwrap() }
+        Self { home: tempfile::tempdir().unwrap(), ran: Mutex::default() }
     }
 
     pub(crate) fn home(&self) -> PathBuf {
@@ -27,9 +29,15 @@ impl Shell {
 
     /// A command that is about to run.
     pub(crate) fn command(&self, words: &[&str]) -> Command {
+        self.ran.lock().unwrap().push(format!("countersign {}", words.join(" ")));
         let mut command = self.at_home(PROGRAM);
         command.args(words);
         command
+    }
+
+    /// Every command so far.
+    pub(crate) fn ran(&self) -> Vec<String> {
+        self.ran.lock().unwrap().clone()
     }
 
     /// The same, once a line was typed: what is typed together with that line is there before the program begins.

@@ -2,32 +2,13 @@
 
 use crate::browser::Browser;
 use crate::desk::Waiting;
+use crate::readme;
 use crate::shell::{Shell, interrupt};
 use crate::terminal::Terminal;
 
-const README: &str = include_str!("../../../../README.md");
-/// What a newcomer runs, as the README has it.
-const COMMANDS: [&str; 8] = [
-    "cargo run -p countersign -- demo",
-    "$ countersign inbox",
-    "$ countersign call notes.purge --as agent --no-wait",
-    "$ countersign inbox",
-    "$ countersign approve eli_…",
-    "$ countersign executions",
-    "$ countersign mcp install claude-code",
-    "$ countersign doctor",
-];
 const PROMPT: &str = "[q] leave it waiting";
-
-#[test]
-fn the_walk_is_the_readmes() {
-    let mut rest = README;
-    for command in COMMANDS {
-        let at =
-            rest.find(command).unwrap_or_else(|| panic!("{command:?} comes next in no line of the README"));
-        rest = &rest[at + command.len()..];
-    }
-}
+/// Where the client's own token is kept: in the data folder, not the demo's.
+const CLIENT_TOKEN: &str = ".local/share/countersign/clients/claude-code.token";
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_newcomer_walks_through_the_readme() {
@@ -35,7 +16,7 @@ async fn a_newcomer_walks_through_the_readme() {
     let mut demo = Terminal::of(&shell, &["demo"]);
     let link = banner(&mut demo);
     deny_the_first(&mut demo);
-    pay_in_the_browser(&mut demo, &link, &shell).await;
+    let browser = pay_in_the_browser(&mut demo, &link, &shell).await;
     fill_in_the_form(&mut demo);
     demo.read_until("That was the demo.");
 
@@ -54,9 +35,17 @@ async fn a_newcomer_walks_through_the_readme() {
     let doctor = shell.shows(&["doctor"]);
     assert!(doctor.contains("is the demo's server") && doctor.contains("unbroken"), "{doctor}");
 
+    log_in_again(&browser, &shell).await;
+    invite_ann(&shell).await;
+    install_a_client(&shell);
+    run_a_script(&shell);
+    let types = shell.shows(&["tools", "show", "--types", "notes", "--demo"]);
+    assert!(types.contains("declare const tools: {") && types.contains("delete("), "{types}");
+
     shell.shows(&["call", "notes.purge", "--as", "agent", "--no-wait"]);
     interrupt(demo);
     the_next_run_tells_it_first(&shell);
+    readme::was_walked(&shell);
 }
 
 /// What the demo says of itself; gives the console's link.
@@ -83,7 +72,7 @@ fn deny_the_first(demo: &mut Terminal) {
 }
 
 /// Logs in with the printed link, reads what waits and approves it there; the terminal goes on by itself.
-async fn pay_in_the_browser(demo: &mut Terminal, link: &str, shell: &Shell) {
+async fn pay_in_the_browser(demo: &mut Terminal, link: &str, shell: &Shell) -> Browser {
     demo.read_until("bank.pay asks for approval");
     demo.read_until(PROMPT);
     let asked = shell.waiting().remove(0);
@@ -97,6 +86,54 @@ async fn pay_in_the_browser(demo: &mut Terminal, link: &str, shell: &Shell) {
     demo.read_until("Decided elsewhere: approved by");
     demo.read_until("through console");
     demo.read_until("\"to\":\"Ann's Printing Ltd\"");
+    browser
+}
+
+/// The one link that a command's output has in it.
+#[track_caller]
+fn link(shown: &str) -> &str {
+    let link = shown.split_whitespace().find(|word| word.contains("/login?code="));
+    link.unwrap_or_else(|| panic!("no link in {shown}"))
+}
+
+async fn log_in_again(browser: &Browser, shell: &Shell) {
+    let shown = shell.shows(&["login"]);
+    assert!(shown.contains("Single use"), "{shown}");
+    browser.visit(link(&shown)).await;
+    browser.click("form[action='/login'] button").await;
+    browser.until("the inbox is open", "document.body.dataset.page === 'inbox'").await;
+}
+
+/// A second person: in the console with a link, at a terminal with a token.
+async fn invite_ann(shell: &Shell) {
+    let added = shell.shows(&["user", "add", "ann", "--role", "approver"]);
+    assert!(added.contains("user invite ann"), "{added}");
+    let invited = shell.shows(&["user", "invite", "ann"]);
+    let browser = Browser::open().await;
+    browser.visit(link(&invited)).await;
+    browser.click("form[action='/login'] button").await;
+    browser.until("the inbox is open", "document.body.dataset.page === 'inbox'").await;
+    let laptop =
+        ["token", "create", "--role", "approver", "--user", "ann", "--name", "laptop", "--expires", "30d"];
+    let created = shell.command(&laptop).output().unwrap();
+    let secret = String::from_utf8(created.stdout).unwrap();
+    let mut inbox = shell.command(&["inbox"]);
+    let seen = inbox.env("COUNTERSIGN_TOKEN", secret.trim()).output().unwrap();
+    assert!(seen.status.success(), "{seen:?}");
+}
+
+fn run_a_script(shell: &Shell) {
+    shell.shows(&["call", "notes.add", r#"{"title":"Tidy me away"}"#]);
+    std::fs::write(shell.home().join("tidy.ts"), readme::file("tidy.ts")).unwrap();
+    let mut run = Terminal::of(shell, &["run", "tidy.ts", "--demo"]);
+    run.read_until(PROMPT);
+    assert!(run.seen.contains("Permanently delete note"), "{}", run.seen);
+    run.answer(PROMPT, "o");
+    let seen = run.ends_with(0);
+    assert!(
+        seen.contains("Approved.") && shell.shows(&["call", "notes.list"]).contains("\"notes\": []"),
+        "{seen}"
+    );
 }
 
 fn fill_in_the_form(demo: &mut Terminal) {
@@ -118,9 +155,15 @@ fn approve_at_the_terminal(shell: &Shell, question: &str) {
 
 fn install_a_client(shell: &Shell) {
     let mut install = Terminal::of(shell, &["mcp", "install", "claude-code"]);
-    install.answer("[y] yes, attended", "n");
+    if !shell.home().join(CLIENT_TOKEN).exists() {
+        install.read_until("[y] yes, attended");
+        assert!(install.seen.contains("answered by a person"), "{}", install.seen);
+        install.answer("[y] yes, attended", "n");
+        install.read_until("unattended agent token");
+    }
     let seen = install.ends_with(0);
-    assert!(seen.contains("unattended agent token") && seen.contains("\"mcpServers\""), "{seen}");
+    assert!(seen.contains("\"mcpServers\""), "{seen}");
+    assert!(shell.home().join(CLIENT_TOKEN).exists(), "it is kept for the next time");
     assert!(!shell.home().join(".mcp.json").exists(), "it was shown, not written");
 }
 
