@@ -134,3 +134,40 @@ fn a_denial_that_the_script_does_not_catch_ends_with_three() {
     terminal.answer("Reason", "no");
     assert!(terminal.ends_with(3).contains("denied"));
 }
+
+#[test]
+fn a_client_is_attended_only_where_the_person_types_y_after_reading_what_it_means() {
+    let shell = Shell::served();
+    let attended = |client: &str| {
+        let secret = std::fs::read_to_string(shell.data().join(format!("clients/{client}.token"))).unwrap();
+        let mut command = shell.command(&["token", "list", "--json"]);
+        let listed = String::from_utf8(command.output().unwrap().stdout).unwrap();
+        assert!(!listed.contains(secret.trim()), "no list shows a secret");
+        let listed: serde_json::Value = serde_json::from_str(&listed).unwrap();
+        let tokens = listed["items"].as_array().unwrap().clone();
+        let live = tokens.into_iter().filter(|token| token["revokedAt"].is_null());
+        let titles =
+            [("claude-code", "Claude Code"), ("cursor", "Cursor"), ("codex", "Codex"), ("vscode", "VS Code")];
+        let title = titles.iter().find(|(name, _)| *name == client).unwrap().1;
+        let mut of_client = live.filter(|token| token["name"] == title);
+        let token = of_client.next().unwrap_or_else(|| panic!("{client} has no token in {listed:#}"));
+        assert!(of_client.next().is_none(), "{client} has one token");
+        token["attended"].as_bool().unwrap()
+    };
+    let install = |client: &str, line: &str| {
+        let mut terminal = Terminal::of(&shell, &["mcp", "install", client]);
+        terminal.read_until("[y] yes, attended");
+        assert!(terminal.seen.contains("your answer counts, for that one call"), "{}", terminal.seen);
+        terminal.answer("[y] yes, attended", line);
+        terminal.ends_with(0)
+    };
+    assert!(install("cursor", "y").contains("its own attended agent token"));
+    assert!(attended("cursor"));
+    for (client, line) in [("claude-code", ""), ("codex", "Y"), ("vscode", "yes")] {
+        assert!(install(client, line).contains("its own unattended agent token"), "{line:?}");
+        assert!(!attended(client), "{line:?}");
+    }
+    // What was chosen is kept, and not asked for again.
+    let again = Terminal::of(&shell, &["mcp", "install", "cursor"]).ends_with(0);
+    assert!(!again.contains("[y] yes, attended") && attended("cursor"), "{again}");
+}
