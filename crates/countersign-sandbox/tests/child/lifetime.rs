@@ -48,6 +48,21 @@ async fn one(me: u32, host: &ChildHost) -> (Box<dyn Vm>, Pid) {
     (vm, Pid::from_raw(i32::try_from(children[0].0).unwrap()))
 }
 
+/// Whether a child's thread for its script filters its own system calls and sleeps: from there to its first report it only computes,
+/// so that what it waits for is an order.
+fn waits_for_its_first_order(pid: u32) -> bool {
+    let threads = std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+    let mut of_script = threads.filter_map(|thread| {
+        let status = std::fs::read_to_string(thread.path().join("status")).ok()?;
+        let value = |name: &str| {
+            let line = status.lines().find_map(|line| line.strip_prefix(name))?;
+            line.split_whitespace().next().map(str::to_owned)
+        };
+        (value("Name:")? == "script").then(|| (value("Seccomp:"), value("State:")))
+    });
+    of_script.next() == Some((Some("2".to_owned()), Some("S".to_owned())))
+}
+
 async fn stop(me: u32, pid: Pid) {
     kill(pid, Signal::SIGSTOP).unwrap();
     until("it stands still", || children_of(me).iter().all(|(_, state)| *state == 'T')).await;
@@ -217,7 +232,10 @@ fn a_child_ahead_has_isolated_itself_and_made_its_vm_before_it_is_asked_for() {
     alone(name, async |me| {
         let host = super::scene::host();
         until("two are ahead", || children_of(me).len() == 2).await;
-        tokio::time::sleep(Duration::from_secs(1)).await;
+        until("both wait for their first order", || {
+            children_of(me).iter().all(|(pid, _)| waits_for_its_first_order(*pid))
+        })
+        .await;
         for (pid, _) in children_of(me) {
             kill(Pid::from_raw(i32::try_from(pid).unwrap()), Signal::SIGSTOP).unwrap();
         }

@@ -21,8 +21,8 @@ const CONNECTIONS: usize = 4_096;
 const STREAMS: usize = 64;
 /// So many agents would have every one of 1,024 open files with their streams alone.
 const AGENTS: usize = 16;
-/// How long an answer is waited for that a server without open files never gives.
-const A_MOMENT: Duration = Duration::from_secs(5);
+/// How long an answer is waited for that a server without open files never gives; on a busy machine others take their time.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn at_the_bounds_that_ship_agents_and_strangers_keep_no_approver_out() {
@@ -116,8 +116,8 @@ async fn agents(home: &Home, count: usize) -> Vec<String> {
     secrets
 }
 
-/// The event streams that an agent gets when it asks for so many, one after the other. A server that does not answer has no open
-/// files left; it is asked no more.
+/// The event streams that an agent gets when it asks for so many, one after the other. A server that refuses says so; one that does
+/// not answer has no open files left.
 async fn streams(home: &Home, secret: &str, count: usize) -> Vec<TcpStream> {
     let host = home.url.strip_prefix("http://").unwrap();
     let request =
@@ -131,10 +131,9 @@ async fn streams(home: &Home, secret: &str, count: usize) -> Vec<TcpStream> {
             stream.read_exact(&mut status).await.ok()?;
             (&status == b"HTTP/1.1 200").then_some(stream)
         };
-        match tokio::time::timeout(A_MOMENT, answered).await {
-            Ok(stream) => open.extend(stream),
-            Err(_) => break,
-        }
+        let answered = tokio::time::timeout(PATIENCE, answered).await;
+        assert!(answered.is_ok(), "a server that does not answer has no open files left");
+        open.extend(answered.ok().flatten());
     }
     open
 }
@@ -144,10 +143,9 @@ async fn silent_connections(home: &Home) -> Vec<TcpStream> {
     let host = home.url.strip_prefix("http://").unwrap();
     let mut silent = Vec::new();
     for _ in 0..CONNECTIONS {
-        match tokio::time::timeout(A_MOMENT, TcpStream::connect(host)).await {
-            Ok(connected) => silent.extend(connected),
-            Err(_) => break,
-        }
+        let connected = tokio::time::timeout(PATIENCE, TcpStream::connect(host)).await;
+        assert!(connected.is_ok(), "the server takes connections, and lets go of as many");
+        silent.extend(connected.ok().and_then(Result::ok));
     }
     silent
 }
