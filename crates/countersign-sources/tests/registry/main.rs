@@ -8,11 +8,17 @@
     reason = "a test that fails here has failed; tests start processes and read the environment"
 )]
 
+mod cancelling;
+mod changing;
 mod effects;
 mod graphql;
+mod growing;
 mod mcp;
 mod openapi;
+mod outbound;
+mod shapes;
 mod shop;
 #[path = "../upstream/toolbox.rs"]
 #[expect(dead_code, reason = "the tests of upstream servers use the rest")]
 mod toolbox;
+mod trust;
