@@ -60,7 +60,8 @@ impl Ledger {
         }
     }
 
-    fn command(&self) -> Vec<String> {
+    /// The command that starts it over stdio.
+    pub(crate) fn command(&self) -> Vec<String> {
         let script = self.file("ledger.mjs").display().to_string();
         vec![node().display().to_string(), script, self.folder.path().display().to_string()]
     }

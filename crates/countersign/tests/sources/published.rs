@@ -22,7 +22,7 @@ impl Home {
     }
 
     /// Adds a source with these words and accepts everything it offers; how many tools that are.
-    fn added(&self, words: &[&str]) -> u64 {
+    pub(crate) fn added(&self, words: &[&str]) -> u64 {
         let added = self.said(&[&["--json", "source", "add"], words].concat());
         assert_eq!(added["callable"], 0, "nothing is callable before it is accepted: {added:#}");
         let (name, digest) = (added["name"].as_str().unwrap(), added["digest"].as_str().unwrap());
@@ -30,12 +30,12 @@ impl Home {
         accepted["callable"].as_u64().unwrap()
     }
 
-    fn called(&self, path: &str, args: &Value) -> Value {
+    pub(crate) fn called(&self, path: &str, args: &Value) -> Value {
         self.said(&["call", path, &args.to_string(), "--json"])
     }
 
     /// Calls a tool that asks, and approves it.
-    fn approved(&self, path: &str, args: &Value) -> Value {
+    pub(crate) fn approved(&self, path: &str, args: &Value) -> Value {
         let waiting = self.called(path, args);
         assert_eq!(waiting["status"], "paused", "{waiting:#}");
         let [id, digest] =

@@ -33,7 +33,7 @@ impl Service {
         self.asked.lock().unwrap().clone()
     }
 
-    fn document(&self) -> Value {
+    pub(crate) fn document(&self) -> Value {
         let order = json!({ "schema": { "type": "object", "properties": { "what": { "type": "string" } } } });
         let ok = json!({ "200": { "description": "ok" } });
         json!({

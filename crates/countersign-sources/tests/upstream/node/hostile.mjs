@@ -71,6 +71,7 @@ const call = (id, params) => {
       return text(JSON.stringify(process.env));
     case "stderr":
       process.stderr.write(`the secret is ${process.env.SECRET}\n`);
+      process.stderr.write(`\u001b[31mred\u001b[0m\u0007\r\n${"x".repeat(1 << 20)}\nthe last line\n`);
       return text(String(calls));
     case "asks-unasked":
       send({ id: "q1", method: "sampling/createMessage", params: { messages: [], maxTokens: 1 } });
