@@ -67,12 +67,31 @@ fn schema(elicitation: &Elicitation, era: Era) -> Value {
         AskKind::Form { schema } => schema.as_value(),
     };
     let mut shown = form.clone();
+    show(&mut shown);
     if let Some(properties) = shown.get_mut("properties").and_then(Value::as_object_mut) {
         for property in properties.values_mut() {
+            show(property);
             fit(property, era);
         }
     }
     shown
+}
+
+/// Makes visible what a prompt shows of a schema beside its values: those are data and come back as they are.
+fn show(schema: &mut Value) {
+    for (key, value) in schema.as_object_mut().into_iter().flatten() {
+        match (key.as_str(), value) {
+            ("title" | "description", Value::String(text)) => *text = visible(text).text,
+            ("enumNames", Value::Array(names)) => {
+                for name in names.iter_mut().filter(|name| name.is_string()) {
+                    *name = visible(name.as_str().unwrap_or_default()).text.into();
+                }
+            }
+            ("oneOf" | "anyOf", Value::Array(choices)) => choices.iter_mut().for_each(show),
+            ("items", items) => show(items),
+            _ => {}
+        }
+    }
 }
 
 /// Through a client a yes covers one call: a prompt does not show what a session's approval would cover.
