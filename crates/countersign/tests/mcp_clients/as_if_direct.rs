@@ -11,9 +11,11 @@ use crate::client::{Belongings, Client, Elicitation, Era, in_every_era};
 use crate::differences::{Differences, Meant};
 use crate::node::toolbox;
 use crate::server::{PROGRAM, Server};
+use crate::upstream::Upstream;
 
 in_every_era!(
     the_published_everything_server_is_seen_as_if_directly,
+    the_published_everything_server_over_http_is_seen_as_if_directly,
     a_server_with_everything_else_is_seen_as_if_directly,
 );
 
@@ -184,6 +186,20 @@ const OLDER_SERVER: &[Meant] = &[
     },
 ];
 
+/// What a client sees otherwise of a server over HTTP that says the name of the session.
+const SESSIONS: &[Meant] = &[Meant {
+    things: &["result"],
+    place: "/content/*/text",
+    why: "each client has a session of its own, and the gateway is one",
+    is_so: |direct, gated| without_session(text(direct)) == without_session(text(gated)),
+}];
+
+/// What a server says, where it says "for session" and its id.
+fn without_session(said: &str) -> Option<(&str, &str)> {
+    let (before, after) = said.split_once("for session ")?;
+    Some((before, after.split_once(' ')?.1))
+}
+
 /// What it changes of the server with everything else.
 const SHOWS: &[Meant] = &[
     Meant {
@@ -250,6 +266,18 @@ const SAME_ERA: &[Meant] = &[Meant {
 fn the_published_everything_server_is_seen_as_if_directly(era: Era) {
     let script = "node_modules/@modelcontextprotocol/server-everything/dist/index.js";
     let mut pair = Pair::of(era, "everything", &toolbox().server(script, &["stdio"]));
+    pair.call("get-env", &json!({}));
+    compare_everything(era, pair, &[]);
+}
+
+/// Each client has a process of its own: what calls make in one session is lost to the others of the same process. Their
+/// variables differ by the port, so those are not compared here.
+fn the_published_everything_server_over_http_is_seen_as_if_directly(era: Era) {
+    let (direct, gated) = (Upstream::everything(), Upstream::everything());
+    compare_everything(era, Pair::at(era, "everything", &direct.url, &gated.url), SESSIONS);
+}
+
+fn compare_everything(era: Era, mut pair: Pair, more: &[Meant]) {
     pair.server();
     pair.tools();
     let gzip = |name: &str, output: &str| json!({ "name": name, "data": "data:text/plain,hello", "outputType": output });
@@ -257,7 +285,6 @@ fn the_published_everything_server_is_seen_as_if_directly(era: Era) {
         ("echo", json!({ "message": "Grüße" })),
         ("get-annotated-message", json!({ "messageType": "error" })),
         ("get-annotated-message", json!({ "messageType": "success", "includeImage": true })),
-        ("get-env", json!({})),
         ("get-resource-links", json!({ "count": 4 })),
         ("get-resource-reference", json!({ "resourceType": "Text", "resourceId": 3 })),
         ("get-resource-reference", json!({ "resourceType": "Blob", "resourceId": 2 })),
@@ -292,7 +319,7 @@ fn the_published_everything_server_is_seen_as_if_directly(era: Era) {
     pair.prompt("refusal", "args-prompt", &json!({}));
     pair.prompt("refusal", "no-such-prompt", &json!({}));
     let older = if era == Era::July2026 { OLDER_SERVER } else { &[] };
-    pair.differences.are(&[GATE, EVERYTHING, older]);
+    pair.differences.are(&[GATE, EVERYTHING, older, more]);
 }
 
 fn a_server_with_everything_else_is_seen_as_if_directly(era: Era) {
@@ -330,18 +357,26 @@ struct Pair {
 
 impl Pair {
     fn of(era: Era, source: &'static str, words: &[String]) -> Self {
-        let server = Server::of(Path::new(PROGRAM), &[]);
         // Both processes have no variables at all: what a server is given is not what is compared here.
         let bare = ["/usr/bin/env".to_owned(), "-i".to_owned()];
         let words: Vec<String> = bare.into_iter().chain(words.iter().cloned()).collect();
+        let server = Server::of(Path::new(PROGRAM), &[]);
         server.add_mcp_source(source, &["--trust-annotations"], &words);
-        Self {
-            direct: Client::of_another(era, Elicitation::Declared, Belongings::None, &words),
-            gated: server.client(era, Elicitation::Declared),
-            source,
-            differences: Differences::default(),
-            _server: server,
-        }
+        let direct = Client::of_another(era, Elicitation::Declared, Belongings::None, &words);
+        Self::between(era, source, direct, server)
+    }
+
+    /// Of two processes of one server, each at a URL.
+    fn at(era: Era, source: &'static str, direct: &str, gated: &str) -> Self {
+        let server = Server::of(Path::new(PROGRAM), &[]);
+        server.add_mcp_source_at(source, &["--trust-annotations"], gated);
+        let direct = Client::of_another_at(era, Elicitation::Declared, direct);
+        Self::between(era, source, direct, server)
+    }
+
+    fn between(era: Era, source: &'static str, direct: Client, server: Server) -> Self {
+        let gated = server.client(era, Elicitation::Declared);
+        Self { direct, gated, source, differences: Differences::default(), _server: server }
     }
 
     /// What the server says of itself.

@@ -133,6 +133,16 @@ impl Client {
         client
     }
 
+    /// Of another server than ours, at a URL.
+    pub(crate) fn of_another_at(era: Era, elicitation: Elicitation, url: &str) -> Self {
+        let mut client = Self::start(era);
+        let negotiates = era == Era::July2026;
+        let options = json!({ "url": url, "token": "none", "negotiate": negotiates });
+        let answer = client.answer_to_connect(era, elicitation, options);
+        assert_eq!(answer["ok"], true, "{era:?} does not connect: {answer}");
+        client
+    }
+
     fn start(era: Era) -> Self {
         let mut child = toolbox()
             .script(era.script())

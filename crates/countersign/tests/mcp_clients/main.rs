@@ -16,8 +16,12 @@
 
 mod approvals;
 mod as_if_direct;
+mod asking;
 #[cfg(target_os = "linux")]
 mod bridge;
+#[path = "../../../countersign-sources/tests/registry/changing.rs"]
+#[expect(dead_code, reason = "the tests of the registry use the rest")]
+mod changing;
 mod client;
 mod clients_own;
 mod conformance;
@@ -30,3 +34,4 @@ mod server;
 mod talking;
 #[path = "../black_box/unix_user.rs"]
 mod unix_user;
+mod upstream;

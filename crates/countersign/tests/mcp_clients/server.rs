@@ -80,7 +80,16 @@ impl Server {
     /// `countersign source add mcp`, with these flags and the words that start the server; everything it offers is accepted.
     pub(crate) fn add_mcp_source(&self, name: &str, flags: &[&str], words: &[String]) {
         let words: Vec<&str> = words.iter().map(String::as_str).collect();
-        let added = self.source(&[&["add", "mcp", name], flags, &["--json", "--"], &words].concat());
+        self.accept_all(name, &[&["add", "mcp", name], flags, &["--json", "--"], &words].concat());
+    }
+
+    /// The same, for a server that is at a URL of this machine.
+    pub(crate) fn add_mcp_source_at(&self, name: &str, flags: &[&str], url: &str) {
+        self.accept_all(name, &[&["add", "mcp", name, url, "--allow-private", "--json"], flags].concat());
+    }
+
+    fn accept_all(&self, name: &str, words: &[&str]) {
+        let added = self.source(words);
         let digest = added["digest"].as_str().unwrap_or_else(|| panic!("{added}"));
         let accepted = self.source(&["accept", name, "--yes", "--digest", digest, "--json"]);
         assert_eq!(accepted["callable"], added["new"], "{accepted}");
