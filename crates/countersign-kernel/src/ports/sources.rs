@@ -269,6 +269,9 @@ pub struct SourceSummary {
 #[serde(rename_all = "camelCase")]
 pub struct CallFigures {
     /// How many there were.
+    /// Running these twice with the same arguments is the same as running them once: a call whose answer was lost fails instead
+    /// of being in doubt, and one that was interrupted runs again. Never taken from a source's own word.
+    pub idempotent: Vec<String>,
     pub calls: u64,
     /// How many of them failed.
     pub errors: u64,

@@ -171,6 +171,9 @@ impl SourceConfig {
             ("command", !self.command.is_empty()),
             ("folder", self.folder.is_some()),
             ("protocol", self.protocol.is_some()),
+    /// Running these twice with the same arguments is the same as running them once: a call whose answer was lost fails instead
+    /// of being in doubt, and one that was interrupted runs again. Never taken from a source's own word.
+    pub idempotent: Vec<String>,
             ("trustAnnotations", self.trust_annotations),
             ("document", self.document.is_some()),
             ("server", self.server.is_some()),
@@ -309,8 +312,8 @@ impl From<McpProtocol> for ports::McpProtocol {
 
 impl From<ToolSettings> for ports::ToolSettings {
     fn from(settings: ToolSettings) -> Self {
-        let ToolSettings { include, exclude, read_only, writes, destructive, names } = settings;
-        Self { include, exclude, read_only, writes, destructive, names }
+        let ToolSettings { include, exclude, read_only, writes, destructive, idempotent, names } = settings;
+        Self { include, exclude, read_only, writes, destructive, idempotent, names }
     }
 }
 

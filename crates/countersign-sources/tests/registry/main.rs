@@ -10,6 +10,7 @@
 
 mod effects;
 mod graphql;
+mod hinted;
 mod mcp;
 mod openapi;
 mod shop;

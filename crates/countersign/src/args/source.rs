@@ -179,6 +179,9 @@ pub(crate) struct SourceFlags {
     /// Tools that match destroy, whatever else is said of them: each call waits for a person
     #[arg(long, value_name = "PATTERN")]
     pub(crate) destructive: Vec<String>,
+    /// Running tools that match twice is the same as running them once: a lost answer is a failure, not a doubt
+    #[arg(long, value_name = "PATTERN")]
+    pub(crate) idempotent: Vec<String>,
 }
 
 impl SourceFlags {

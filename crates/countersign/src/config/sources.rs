@@ -261,10 +261,12 @@ fn tools((key, value): Pair<'_, '_>) -> Result<ToolSettings, String> {
             "read_only" => settings.read_only = texts(pair)?,
             "writes" => settings.writes = texts(pair)?,
             "destructive" => settings.destructive = texts(pair)?,
+            "idempotent" => settings.idempotent = texts(pair)?,
             "names" => settings.names = map(pair)?,
             other => {
                 return Err(format!(
-                    "there is no key `tools.{other}`; there are include, exclude, read_only, writes, destructive and names"
+                    "there is no key `tools.{other}`; there are include, exclude, read_only, writes, destructive, \
+                     idempotent and names"
                 ));
             }
         }

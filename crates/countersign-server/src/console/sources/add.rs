@@ -146,6 +146,7 @@ fn more() -> Markup {
             (patterns("readOnly", "These only read", "Patterns of tools that change nothing, whatever the source says. Where several patterns cover a tool, the worst counts."))
             (patterns("writes", "These write", "Patterns of tools that change something and destroy nothing."))
             (patterns("destructive", "These destroy", "Patterns of tools that a person decides about before they run."))
+            (patterns("idempotent", "These may run twice", "Patterns of tools for which running twice is the same as running once. A call of them whose answer was lost fails; any other that may write is in doubt until a person settles it."))
             div data-kinds="command mcp" {
                 (field("MCP revision", "protocol", "Which revision of MCP is spoken.", &html! {
                     select #add-protocol name="protocol" data-type="string" aria-describedby="add-protocol-hint" {

@@ -91,11 +91,19 @@ fn with_flags(config: &mut SourceConfig, flags: SourceFlags) -> Result<(), Probl
         read_only,
         writes,
         destructive,
+        idempotent,
     } = flags;
     config.allow_private = allow_private;
     config.trust_changes = trust_changes;
-    config.tools =
-        ToolSettings { include, exclude, read_only, writes, destructive, ..ToolSettings::default() };
+    config.tools = ToolSettings {
+        include,
+        exclude,
+        read_only,
+        writes,
+        destructive,
+        idempotent,
+        ..ToolSettings::default()
+    };
     if bearer_env.is_some() || bearer_file.is_some() {
         let file = bearer_file.as_deref().map(absolute).transpose()?;
         let goes = CredentialPlace::Bearer;
@@ -169,7 +177,7 @@ mod tests {
                 "trustAnnotations": true, "trustChanges": true,
                 "credentials": [{ "as": "variable", "name": "T", "env": "MY_T" }],
                 "tools": { "include": ["read_*"], "exclude": ["x"], "readOnly": ["read_file"], "writes": [],
-                           "destructive": [], "names": {} },
+                           "destructive": [], "idempotent": [], "names": {} },
             })
         );
         let config = sent(&[
