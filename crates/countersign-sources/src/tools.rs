@@ -104,13 +104,24 @@ impl Target {
         match self {
             Self::OpenApi(operation, client) => {
                 let request = operation.request(&arguments);
-                sent(client, request, intent, |status, headers, body| operation.result(status, headers, body))
-                    .await
+                sent(client, request, intent, |status, headers, body| {
+                    operation.result(status, headers, body).map_err(|error| failed(&error))
+                })
+                .await
             }
             Self::GraphQl(operation, client) => {
                 let request = operation.request(&arguments);
-                sent(client, request, intent, |status, headers, body| operation.result(status, headers, body))
-                    .await
+                sent(client, request, intent, |status, headers, body| {
+                    operation.result(status, headers, body).map_err(|error| match &error {
+                        graphql::NoResult::Unknown(_) if intent == Intent::Write => {
+                            ToolError::outcome_unknown(error.to_string())
+                        }
+                        graphql::NoResult::Unknown(answer) | graphql::NoResult::Failed(answer) => {
+                            failed(answer)
+                        }
+                    })
+                })
+                .await
             }
             Self::Mcp(upstream, accepted) => {
                 call_mcp(upstream, accepted, ctx, arguments, intent, source).await
@@ -123,7 +134,7 @@ async fn sent(
     client: &HttpClient,
     request: Result<HttpRequest, RequestError>,
     intent: Intent,
-    result: impl FnOnce(u16, &[(String, String)], &[u8]) -> Result<Value, UpstreamError>,
+    result: impl FnOnce(u16, &[(String, String)], &[u8]) -> Result<Value, ToolError>,
 ) -> Result<Value, ToolError> {
     let request =
         request.map_err(|error| ToolError::coded(ToolErrorCode::InvalidParams, error.to_string()))?;
@@ -143,10 +154,13 @@ async fn sent(
                 "cut": format!("the answer has more than {limit_bytes} bytes; this is its beginning"),
                 "beginning": String::from_utf8_lossy(&answer.body[..answer.body.len().min(4096)]),
             })),
-            _ => result(answer.status, &answer.headers, &answer.body)
-                .map_err(|error| ToolError::with_code(error.code(), error.to_string())),
+            _ => result(answer.status, &answer.headers, &answer.body),
         },
     }
+}
+
+fn failed(error: &UpstreamError) -> ToolError {
+    ToolError::with_code(error.code(), error.to_string())
 }
 
 async fn call_mcp(
