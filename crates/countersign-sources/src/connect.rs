@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use countersign_kernel::ports::{
     CredentialConfig, CredentialPlace, McpProtocol, SecretPlace, SourceConfig, SourceKind, SourcesError,
@@ -38,6 +39,16 @@ pub(crate) enum Connection {
     OpenApi { operations: BTreeMap<String, Arc<openapi::Operation>>, client: HttpClient },
     GraphQl { operations: BTreeMap<String, Arc<graphql::Operation>>, client: HttpClient },
     Mcp(Arc<Upstream>),
+}
+
+impl Connection {
+    /// For how long calls are refused because the service failed repeatedly. A server that is connected to says by itself how it is.
+    pub(crate) fn pause(&self) -> Option<Duration> {
+        match self {
+            Self::OpenApi { client, .. } | Self::GraphQl { client, .. } => client.pause(),
+            Self::Mcp(_) => None,
+        }
+    }
 }
 
 /// What is needed to connect.

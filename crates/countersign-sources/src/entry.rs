@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use countersign_core::digest::Digest;
 use countersign_kernel::ports::{
@@ -13,6 +14,7 @@ use countersign_sdk::{EffectClass, Tool, ToolPath};
 use crate::choice::ToolChoice;
 use crate::connect::Connection;
 use crate::figures::Figures;
+use crate::http::FAILURES_TO_OPEN;
 use crate::offer::{Offer, OfferedTool, Unmapped};
 use crate::pin::{Compared, compare, definition, share, standings};
 use crate::tools::Accepted;
@@ -225,14 +227,19 @@ impl Entry {
         let state = self.state();
         let mut found = standings(&state.accepted, &state.offered);
         found.retain(|found| self.path(found.tool).is_some_and(|path| self.choice.takes(&path)));
+        let pause = state.connection.as_ref().and_then(|connection| connection.pause());
+        let (health, problem) = match pause {
+            Some(pause) if state.health == SourceHealth::Ready => (SourceHealth::Paused, Some(paused(pause))),
+            _ => (state.health, state.problem.clone()),
+        };
         let count = |standing| found.iter().filter(|found| found.standing == standing).count();
         SourceSummary {
             name: self.config.name.clone(),
             kind: kind(&self.config.kind),
             target: target(&self.config.kind),
             origin: self.origin,
-            health: state.health,
-            problem: state.problem.clone(),
+            health,
+            problem,
             callable: if state.connection.is_some() { count(ToolStanding::Accepted) } else { 0 },
             new: count(ToolStanding::New),
             changed: count(ToolStanding::Changed),
@@ -250,6 +257,15 @@ impl Entry {
             upstream.close().await;
         }
     }
+}
+
+/// Why calls are refused at present.
+fn paused(pause: Duration) -> String {
+    let again = match pause.as_millis().div_ceil(1_000) {
+        0 => "the next call tries it again".to_owned(),
+        seconds => format!("it is tried again in {seconds} s"),
+    };
+    format!("its calls failed {FAILURES_TO_OPEN} times in a row and are paused; {again}")
 }
 
 /// Says what a tool does, by its exact name; what other patterns say of it stays.

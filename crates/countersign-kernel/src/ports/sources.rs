@@ -337,6 +337,8 @@ pub struct SourceTool {
     pub description: String,
     /// Whether it can be called.
     pub standing: ToolStanding,
+    /// It was read, and calls are refused for a while because it failed repeatedly.
+    Paused,
     /// What changed since it was accepted.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub changes: Vec<FieldChange>,

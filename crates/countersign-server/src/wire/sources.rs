@@ -69,6 +69,8 @@ pub enum SourceHealth {
     Loading,
     /// It was read.
     Ready,
+    /// It was read, and calls are refused for a while because it failed repeatedly; `problem` says for how long.
+    Paused,
     /// It could not be read, or does not answer.
     Failing,
 }
@@ -203,6 +205,7 @@ impl From<ports::SourceSummary> for Source {
             health: match summary.health {
                 ports::SourceHealth::Loading => SourceHealth::Loading,
                 ports::SourceHealth::Ready => SourceHealth::Ready,
+                ports::SourceHealth::Paused => SourceHealth::Paused,
                 ports::SourceHealth::Failing => SourceHealth::Failing,
             },
             problem: summary.problem,

@@ -122,11 +122,13 @@ fn table(sources: &[Source], screen: Screen) -> Table {
     for source in sources {
         let status = match source.health {
             SourceHealth::Ready => "ready",
+            SourceHealth::Paused => "paused",
             SourceHealth::Loading => "loading",
             SourceHealth::Failing => "failing",
         };
         let painted = match source.health {
             SourceHealth::Failing => screen.out.red(status),
+            SourceHealth::Paused => screen.out.yellow(status),
             SourceHealth::Ready | SourceHealth::Loading => status.to_owned(),
         };
         let origin = match source.origin {

@@ -164,6 +164,7 @@ impl<'p> View<'p> {
         html! {
             @match (source.health, &source.problem) {
                 (SourceHealth::Loading, _) => p.warning { "The source is being read. This page shows its tools as soon as they are known." },
+                (SourceHealth::Paused, Some(problem)) => p.warning { "Calls are refused for a while: " (text(problem)) "." },
                 (_, Some(problem)) => div.refused role="alert" {
                     p { strong { "It cannot be read: " } (text(problem)) }
                     @if let Some(advice) = advice("source_unreachable") { p { (advice) } }
