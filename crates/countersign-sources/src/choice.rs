@@ -58,8 +58,7 @@ impl ToolChoice {
         };
         let only_reads_by_itself = said.is_none() && tool.effects.class() == EffectClass::Reads;
         let (destructive, read_only) = said.unwrap_or((tool.effects.destructive, tool.effects.read_only));
-        let idempotent =
-            matches(&self.idempotent, path) || (only_reads_by_itself && tool.effects.idempotent);
+        let idempotent = matches(&self.idempotent, path) || (only_reads_by_itself && tool.effects.idempotent);
         Effects { destructive, read_only, idempotent, ..tool.effects }
     }
 }

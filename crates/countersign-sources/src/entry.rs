@@ -17,6 +17,7 @@ use crate::figures::Figures;
 use crate::http::FAILURES_TO_OPEN;
 use crate::offer::{Offer, OfferedTool, Unmapped};
 use crate::pin::{Compared, compare, definition, share, standings};
+use crate::reach;
 use crate::tools::Accepted;
 
 /// A source under one configuration. Another one that only says something else of its tools shares its state and its turn.
@@ -49,6 +50,12 @@ impl State {
         share(&mut self.accepted, &self.offered);
     }
 
+    /// Whether this is what the source offered when it was read last.
+    pub(crate) fn is_offered(&self, offer: &Offer) -> bool {
+        let tools = self.offered.iter().map(Arc::as_ref);
+        tools.eq(&offer.tools) && (&self.unmapped, &self.warnings) == (&offer.unmapped, &offer.warnings)
+    }
+
     /// Keeps that definitions were accepted, and that others are gone.
     pub(crate) fn accept(&mut self, accepted: &[Compared]) {
         let origins: BTreeSet<&str> = accepted.iter().map(|found| found.tool.origin.as_str()).collect();
@@ -65,6 +72,7 @@ impl Entry {
         accepted: Vec<OfferedTool>,
     ) -> Result<Self, SourcesError> {
         check_name(&config.name)?;
+        reach::check(&config)?;
         let choice = ToolChoice::of(&config.name, &config.tools)?;
         let state = State {
             health: SourceHealth::Loading,
@@ -170,6 +178,7 @@ impl Entry {
                 path: &path,
                 tool: &found.tool,
                 effects: self.choice.effects(&path, &found.tool),
+                provider: self.config.provider.as_deref(),
                 figures: Arc::clone(&self.figures),
             };
             match accepted.tool(&connection) {
@@ -246,6 +255,13 @@ impl Entry {
             missing: count(ToolStanding::Missing),
             unmapped: state.unmapped.len(),
             calls: self.figures.now(),
+        }
+    }
+
+    /// Starts a server again that was left off because it ended too often.
+    pub(crate) fn revive(&self) {
+        if let Some(Connection::Mcp(upstream)) = self.state().connection.as_deref() {
+            upstream.revive();
         }
     }
 

@@ -13,7 +13,7 @@ use countersign_sdk::{
 use serde_json::{Value, json};
 
 use crate::bounded::bounded;
-use crate::connect::Connection;
+use crate::connect::{Connection, no_connections};
 use crate::failed_result;
 use crate::figures::Figures;
 use crate::graphql;
@@ -31,6 +31,8 @@ pub(crate) struct Accepted<'a> {
     pub(crate) tool: &'a Arc<OfferedTool>,
     /// After the operator's settings.
     pub(crate) effects: Effects,
+    /// Whose connections its calls are to use.
+    pub(crate) provider: Option<&'a str>,
     pub(crate) figures: Arc<Figures>,
 }
 
@@ -38,10 +40,10 @@ impl Accepted<'_> {
     /// The tool with its handler; nothing where the connection does not know it.
     pub(crate) fn tool(self, connection: &Connection) -> Option<Result<Tool, ForeignToolError>> {
         let target = match connection {
-            Connection::OpenApi { operations, client } => {
+            Connection::OpenApi { operations, client, .. } => {
                 Target::OpenApi(Arc::clone(operations.get(&self.tool.name)?), client.clone())
             }
-            Connection::GraphQl { operations, client } => {
+            Connection::GraphQl { operations, client, .. } => {
                 Target::GraphQl(Arc::clone(operations.get(&self.tool.name)?), client.clone())
             }
             Connection::Mcp(upstream) => Target::Mcp(Arc::clone(upstream), Arc::clone(self.tool)),
@@ -66,6 +68,9 @@ impl Accepted<'_> {
         };
         let effects = Effects { resumable, ..self.effects };
         let (target, figures, source) = (Arc::new(target), self.figures, self.source.to_owned());
+        let unconnected = self
+            .provider
+            .map(|provider| Arc::from(format!("{source} cannot be called: {}", no_connections(provider))));
         let builder = Tool::foreign(self.path.to_string(), input_schema.clone(), output, effects)?
             .name(title.as_deref().unwrap_or(origin))
             .describe(description)
@@ -76,7 +81,11 @@ impl Accepted<'_> {
         };
         Ok(builder.handler(move |ctx: Ctx, input: ForeignInput| {
             let (target, figures, source) = (Arc::clone(&target), Arc::clone(&figures), source.clone());
+            let unconnected: Option<Arc<str>> = unconnected.clone();
             async move {
+                if let Some(reason) = unconnected {
+                    return Err(ToolError::with_code("auth_not_available", reason.to_string()));
+                }
                 let begun = tokio::time::Instant::now();
                 let result = target.call(&ctx, input.into_inner(), intent, &source).await;
                 figures.count(begun.elapsed(), result.is_err());

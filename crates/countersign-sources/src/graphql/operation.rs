@@ -91,12 +91,7 @@ impl Operation {
 
     /// The result for an answer: what the field answered. What a query could not answer whole is a failure that tells the data
     /// beside the errors. A mutation that answered took effect: its errors are told beside its data, as a result.
-    pub fn result(
-        &self,
-        status: u16,
-        _headers: &[(String, String)],
-        body: &[u8],
-    ) -> Result<Value, NoResult> {
+    pub fn result(&self, status: u16, _headers: &[(String, String)], body: &[u8]) -> Result<Value, NoResult> {
         let refusal = |text: &str| UpstreamError { status, body: bounded(text, MAX_ERROR_BODY_BYTES) };
         let is_success = Status(status).is_success();
         let Ok(mut answer) = serde_json::from_slice::<Value>(body) else {
@@ -115,7 +110,8 @@ impl Operation {
             value => self.put_back(&mut answer, value),
         }
         let refusal = refusal(&shown(&answer, &errors));
-        let is_certain = self.root == Root::Query || self.says_it_did_nothing(&answer, &errors, Status(status));
+        let is_certain =
+            self.root == Root::Query || self.says_it_did_nothing(&answer, &errors, Status(status));
         Err(if is_certain { NoResult::Failed(refusal) } else { NoResult::Unknown(refusal) })
     }
 
@@ -137,7 +133,8 @@ impl Operation {
             path.first().is_some_and(|first| *first == self.field.name.as_str()) && is_its_length(path.len())
         };
         let data = answer.get("data");
-        let has_value = data.and_then(|data| data.get(&self.field.name)).is_some_and(|value| !value.is_null());
+        let has_value =
+            data.and_then(|data| data.get(&self.field.name)).is_some_and(|value| !value.is_null());
         if has_value || errors.iter().any(|error| is_at(error, |length| length > 1)) {
             return false;
         }

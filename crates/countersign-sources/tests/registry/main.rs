@@ -13,6 +13,8 @@ mod graphql;
 mod hinted;
 mod mcp;
 mod openapi;
+mod reach;
+mod refresh;
 mod shop;
 #[path = "../upstream/toolbox.rs"]
 #[expect(dead_code, reason = "the tests of upstream servers use the rest")]
