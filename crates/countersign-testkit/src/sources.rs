@@ -55,6 +55,11 @@ impl MemorySources {
 
     /// Whether no source was added.
     pub fn is_empty(&self) -> bool {
+    /// What a source of this name offers at first.
+    pub fn offered_by(name: &str) -> SourceDetail {
+        Kept::default().offered(name, SourceOrigin::Added)
+    }
+
         self.kept().configs.is_empty()
     }
 

@@ -40,8 +40,8 @@ pub use source_config::{
     ToolSettings,
 };
 pub use sources::{
-    AcceptRequest, CallFigures, EffectRequest, FieldChange, Source, SourceDetail, SourceHealth, SourceOrigin,
-    SourceTool, ToolStanding, UnmappedOperation,
+    AcceptRequest, CallFigures, ChangedMeanwhile, EffectRequest, FieldChange, Source, SourceDetail,
+    SourceHealth, SourceOrigin, SourceTool, ToolStanding, UnmappedOperation,
 };
 
 use countersign_kernel::ports::DamagedRow;

@@ -60,7 +60,7 @@ pub(crate) async fn page(
     Named(name): Named<String>,
     Params(wanted): Params<Wanted>,
 ) -> Result<Response, Trouble> {
-    let detail: SourceDetail = reader.get(&format!("/api/sources/{}", segment(&name))).await?;
+    let detail = reader.source(&name).await?;
     let view = View {
         detail: &detail,
         wanted: &wanted,
