@@ -1,28 +1,24 @@
 //! From a configuration to a source that can be called: its document or server is read, and every tool it offers is known.
 
 use std::collections::BTreeMap;
-use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use countersign_kernel::ports::{
-    CredentialConfig, CredentialPlace, McpProtocol, SecretPlace, SourceConfig, SourceKind, SourcesError,
+    CredentialConfig, CredentialPlace, McpProtocol, McpQuestions, SecretPlace, SourceConfig, SourceKind,
+    SourcesError,
 };
 use countersign_sdk::SecretString;
-use url::Url;
 
+use crate::fetch::{Fetched, Seen};
 use crate::graphql;
-use crate::http::{
-    AddressPolicy, Answer, Credential, Exchange, Extent, HttpClient, HttpLimits, HttpOptions, Intent,
-    PrivateAddresses,
-};
+use crate::http::{Credential, HttpClient, HttpLimits, HttpOptions};
 use crate::mcp::{self, CommandConfig, Endpoint, Events, HttpEndpoint, Upstream, UpstreamConfig};
 use crate::offer::Offer;
 use crate::openapi;
 use crate::openapi::names::{Decided, assign_proposed};
+use crate::reach;
 use crate::request::HttpRequest;
-
-/// The largest document that is read.
-const MAX_DOCUMENT_BYTES: usize = 32 << 20;
 
 /// Reads secrets and variables for sources: the crate itself reads no environment.
 pub trait SecretReader: Send + Sync + 'static {
@@ -35,9 +31,27 @@ pub trait SecretReader: Send + Sync + 'static {
 
 /// A source that can be called.
 pub(crate) enum Connection {
-    OpenApi { operations: BTreeMap<String, Arc<openapi::Operation>>, client: HttpClient },
-    GraphQl { operations: BTreeMap<String, Arc<graphql::Operation>>, client: HttpClient },
+    OpenApi { operations: BTreeMap<String, Arc<openapi::Operation>>, client: HttpClient, seen: Seen },
+    GraphQl { operations: BTreeMap<String, Arc<graphql::Operation>>, client: HttpClient, seen: Seen },
     Mcp(Arc<Upstream>),
+}
+
+impl Connection {
+    /// For how long calls are refused because the service failed repeatedly. A server that is connected to says by itself how it is.
+    pub(crate) fn pause(&self) -> Option<Duration> {
+        match self {
+            Self::OpenApi { client, .. } | Self::GraphQl { client, .. } => client.pause(),
+            Self::Mcp(_) => None,
+        }
+    }
+
+    /// The document that it was made of.
+    pub(crate) fn seen(&self) -> Option<&Seen> {
+        match self {
+            Self::OpenApi { seen, .. } | Self::GraphQl { seen, .. } => Some(seen),
+            Self::Mcp(_) => None,
+        }
+    }
 }
 
 /// What is needed to connect.
@@ -47,10 +61,21 @@ pub(crate) struct Connecting<'a> {
     pub(crate) given_names: BTreeMap<String, String>,
     pub(crate) secrets: &'a dyn SecretReader,
     pub(crate) events: Events,
+    /// The document that was read last, where another one is wanted.
+    pub(crate) seen: Option<Seen>,
 }
 
 impl Connecting<'_> {
-    pub(crate) async fn connect(self) -> Result<(Offer, Connection), SourcesError> {
+    /// Reads what the source offers; nothing where its document is the one that was seen.
+    pub(crate) async fn connect(self) -> Result<Option<(Offer, Connection)>, SourcesError> {
+        let mut connected = self.connect_by_kind().await?;
+        if let (Some(provider), Some((offer, _))) = (&self.config.provider, &mut connected) {
+            offer.warnings.push(no_connections(provider));
+        }
+        Ok(connected)
+    }
+
+    async fn connect_by_kind(&self) -> Result<Option<(Offer, Connection)>, SourcesError> {
         match &self.config.kind {
             SourceKind::OpenApi { document, server, variables, hosts } => {
                 let options = openapi::Options {
@@ -64,34 +89,48 @@ impl Connecting<'_> {
                 self.openapi(document, server.as_deref(), options).await
             }
             SourceKind::GraphQl { url, schema } => self.graphql(url, schema.as_deref()).await,
-            SourceKind::Mcp { url, command, folder, protocol, trust_annotations } => {
-                let endpoint = match (url, command.as_slice()) {
-                    (Some(url), []) => Endpoint::Http(self.http_endpoint(url)?),
-                    (None, [program, arguments @ ..]) => Endpoint::Command(CommandConfig {
-                        program: program.clone(),
-                        arguments: arguments.to_vec(),
-                        variables: self.variables()?,
-                        folder: folder.clone(),
-                    }),
-                    _ => return Err(bad("an MCP source has either a url or a command")),
-                };
-                let mut upstream = UpstreamConfig::new(&self.config.name, endpoint);
-                upstream.protocol = match protocol {
-                    McpProtocol::Auto => mcp::Protocol::Auto,
-                    McpProtocol::Legacy => mcp::Protocol::Legacy,
-                    McpProtocol::Modern => mcp::Protocol::Modern,
-                };
-                if *trust_annotations {
-                    upstream.annotations = mcp::Annotations::Trust;
-                }
-                let upstream = Upstream::connect(upstream, self.events.clone())
+            SourceKind::Mcp { .. } => {
+                let upstream = Upstream::connect(self.upstream()?, self.events.clone())
                     .await
                     .map_err(|error| SourcesError::Unreachable(error.to_string()))?;
                 let offer =
                     upstream.offer().await.map_err(|error| SourcesError::Unreachable(error.to_string()))?;
-                Ok((self.named(offer), Connection::Mcp(Arc::new(upstream))))
+                Ok(Some((self.named(offer), Connection::Mcp(Arc::new(upstream)))))
             }
         }
+    }
+
+    fn upstream(&self) -> Result<UpstreamConfig, SourcesError> {
+        let SourceKind::Mcp { url, command, folder, protocol, trust_annotations, questions, roots } =
+            &self.config.kind
+        else {
+            return Err(bad("it is no MCP server"));
+        };
+        let endpoint = match (url, command.as_slice()) {
+            (Some(url), []) => Endpoint::Http(self.http_endpoint(url)?),
+            (None, [program, arguments @ ..]) => Endpoint::Command(CommandConfig {
+                program: program.clone(),
+                arguments: arguments.to_vec(),
+                variables: self.variables()?,
+                folder: folder.clone(),
+            }),
+            _ => return Err(bad("an MCP source has either a url or a command")),
+        };
+        let mut upstream = UpstreamConfig::new(&self.config.name, endpoint);
+        upstream.protocol = match protocol {
+            McpProtocol::Auto => mcp::Protocol::Auto,
+            McpProtocol::Legacy => mcp::Protocol::Legacy,
+            McpProtocol::Modern => mcp::Protocol::Modern,
+        };
+        upstream.elicitation = match questions {
+            McpQuestions::Ask => mcp::Elicitation::Serve,
+            McpQuestions::Refuse => mcp::Elicitation::Refuse,
+        };
+        if *trust_annotations {
+            upstream.annotations = mcp::Annotations::Trust;
+        }
+        upstream.roots = reach::roots(roots)?;
+        Ok(upstream)
     }
 
     /// Gives tools of an MCP server the names they had, or those of the operator, by the rules of every kind of source.
@@ -113,23 +152,27 @@ impl Connecting<'_> {
         place: &str,
         server: Option<&str>,
         options: openapi::Options,
-    ) -> Result<(Offer, Connection), SourcesError> {
-        let bytes = self.document(place, server).await?;
+    ) -> Result<Option<(Offer, Connection)>, SourcesError> {
+        let Fetched::Read(bytes, seen) = self.document(place, server).await? else { return Ok(None) };
         let mapped = tokio::task::spawn_blocking(move || {
             openapi::Document::parse(&bytes).map(|document| document.map(&options))
         });
         let mapped = mapped.await.map_err(|_| bad("the document could not be read"))?;
         let mut mapped = mapped.map_err(|error| bad(format!("{place}: {error}")))?;
-        if self.config.credentials.is_empty() {
+        if self.config.credentials.is_empty() && self.config.provider.is_none() {
             mapped.offer.warnings.extend(openapi::wanted_credentials(&mapped.security));
         }
         let operations =
             mapped.operations.into_iter().map(|(name, operation)| (name, Arc::new(operation))).collect();
-        Ok((mapped.offer, Connection::OpenApi { operations, client: self.service()? }))
+        Ok(Some((mapped.offer, Connection::OpenApi { operations, client: self.service()?, seen })))
     }
 
-    async fn graphql(&self, url: &str, schema: Option<&str>) -> Result<(Offer, Connection), SourcesError> {
-        let bytes = match schema {
+    async fn graphql(
+        &self,
+        url: &str,
+        schema: Option<&str>,
+    ) -> Result<Option<(Offer, Connection)>, SourcesError> {
+        let fetched = match schema {
             Some(place) => self.document(place, Some(url)).await?,
             None => {
                 let body = serde_json::json!({ "query": graphql::INTROSPECTION_QUERY }).to_string();
@@ -143,6 +186,7 @@ impl Connecting<'_> {
                 self.fetched(request, self.credentials()?).await?
             }
         };
+        let Fetched::Read(bytes, seen) = fetched else { return Ok(None) };
         let options = graphql::Options {
             endpoint: url.to_owned(),
             name_overrides: self.config.tools.names.clone(),
@@ -155,68 +199,7 @@ impl Connecting<'_> {
         let mapped = mapped.map_err(|error| bad(format!("the schema of {url}: {error}")))?;
         let operations =
             mapped.operations.into_iter().map(|(name, operation)| (name, Arc::new(operation))).collect();
-        Ok((mapped.offer, Connection::GraphQl { operations, client: self.service()? }))
-    }
-
-    /// A file or what a URL answers. Documents often lie on another host than the service that they describe: the credentials
-    /// are sent only to the origin of the service, and only where the operator named it.
-    async fn document(&self, place: &str, service: Option<&str>) -> Result<Vec<u8>, SourcesError> {
-        if is_url(place) {
-            let is_service = service.is_some_and(|service| is_same_origin(place, service));
-            let credentials = if is_service { self.credentials()? } else { Vec::new() };
-            let accept = "application/json, application/yaml, text/yaml, */*;q=0.1".to_owned();
-            let request = HttpRequest {
-                method: "GET".to_owned(),
-                url: place.to_owned(),
-                headers: vec![("accept".to_owned(), accept)],
-                body: None,
-            };
-            return self.fetched(request, credentials).await;
-        }
-        let path = Path::new(place).to_owned();
-        let read = tokio::task::spawn_blocking(move || -> std::io::Result<Option<Vec<u8>>> {
-            let metadata = std::fs::metadata(&path)?;
-            // A device or a pipe may have no end.
-            if !metadata.is_file() {
-                return Err(std::io::Error::other("it is no regular file"));
-            }
-            if metadata.len() > MAX_DOCUMENT_BYTES as u64 {
-                return Ok(None);
-            }
-            std::fs::read(path).map(Some)
-        });
-        match read.await {
-            Ok(Ok(Some(bytes))) => Ok(bytes),
-            Ok(Ok(None)) => Err(bad(format!("{place} has more than {MAX_DOCUMENT_BYTES} bytes"))),
-            Ok(Err(error)) => Err(bad(format!("{place} cannot be read: {error}"))),
-            Err(_) => Err(bad(format!("{place} could not be read"))),
-        }
-    }
-
-    async fn fetched(
-        &self,
-        request: HttpRequest,
-        credentials: Vec<Credential>,
-    ) -> Result<Vec<u8>, SourcesError> {
-        let url = request.url.clone();
-        let limits = HttpLimits { body_bytes: MAX_DOCUMENT_BYTES, ..HttpLimits::default() };
-        let is_unauthenticated = credentials.is_empty() && !self.config.credentials.is_empty();
-        let client = self.client(limits, credentials)?;
-        let unreachable = |reason: String| SourcesError::Unreachable(format!("{url}: {reason}"));
-        match client.send(request, Intent::Read).await {
-            Exchange::Answered(Answer { extent: Extent::Cut { limit_bytes }, .. }) => {
-                Err(unreachable(format!("it has more than {limit_bytes} bytes")))
-            }
-            Exchange::Answered(Answer { status: 200..300, body, .. }) => Ok(body),
-            Exchange::Answered(Answer { status: status @ (401 | 403), .. }) if is_unauthenticated => {
-                let advice =
-                    "the credentials are sent to a document only where `server` names the same origin";
-                Err(unreachable(format!("it answered {status}; {advice}")))
-            }
-            Exchange::Answered(Answer { status, .. }) => Err(unreachable(format!("it answered {status}"))),
-            Exchange::NotSent(reason) => Err(unreachable(reason.to_string())),
-            Exchange::Lost(reason) => Err(unreachable(reason.to_string())),
-        }
+        Ok(Some((mapped.offer, Connection::GraphQl { operations, client: self.service()?, seen })))
     }
 
     /// The client for calls.
@@ -224,8 +207,17 @@ impl Connecting<'_> {
         self.client(HttpLimits::default(), self.credentials()?)
     }
 
-    fn client(&self, limits: HttpLimits, credentials: Vec<Credential>) -> Result<HttpClient, SourcesError> {
-        let options = HttpOptions { addresses: self.addresses(), credentials, limits, proxy: None };
+    pub(crate) fn client(
+        &self,
+        limits: HttpLimits,
+        credentials: Vec<Credential>,
+    ) -> Result<HttpClient, SourcesError> {
+        let options = HttpOptions {
+            addresses: reach::addresses(self.config)?,
+            credentials,
+            limits,
+            proxy: reach::proxy(self.config)?,
+        };
         HttpClient::new(options).map_err(|error| bad(error.to_string()))
     }
 
@@ -233,18 +225,12 @@ impl Connecting<'_> {
         Ok(HttpEndpoint {
             url: url.to_owned(),
             credentials: self.credentials()?,
-            addresses: self.addresses(),
-            proxy: None,
+            addresses: reach::addresses(self.config)?,
+            proxy: reach::proxy(self.config)?,
         })
     }
 
-    fn addresses(&self) -> AddressPolicy {
-        let private =
-            if self.config.allow_private { PrivateAddresses::Permit } else { PrivateAddresses::Refuse };
-        AddressPolicy { private, ..AddressPolicy::default() }
-    }
-
-    fn credentials(&self) -> Result<Vec<Credential>, SourcesError> {
+    pub(crate) fn credentials(&self) -> Result<Vec<Credential>, SourcesError> {
         let mut credentials = Vec::new();
         for CredentialConfig { goes, from } in &self.config.credentials {
             let value = self.secret(from)?;
@@ -283,15 +269,18 @@ impl Connecting<'_> {
     }
 }
 
-fn is_same_origin(one: &str, other: &str) -> bool {
-    let origin = |url: &str| Url::parse(url).ok().map(|url| url.origin()).filter(url::Origin::is_tuple);
-    origin(one).is_some_and(|one| Some(one) == origin(other))
-}
-
-fn is_url(place: &str) -> bool {
+pub(crate) fn is_url(place: &str) -> bool {
     place.starts_with("http://") || place.starts_with("https://")
 }
 
-fn bad(problem: impl Into<String>) -> SourcesError {
+/// What is said of a source whose calls need a connection of somebody.
+pub(crate) fn no_connections(provider: &str) -> String {
+    format!(
+        "it is to use connections to the provider {provider:?}, which this version does not have yet: its calls fail with \
+         auth_not_available. Until then name a token with auth = {{ bearer_env = \"VARIABLE\" }}"
+    )
+}
+
+pub(crate) fn bad(problem: impl Into<String>) -> SourcesError {
     SourcesError::BadConfig(problem.into())
 }

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use countersign_core::digest::Digest;
 use countersign_kernel::ports::{
@@ -13,8 +14,10 @@ use countersign_sdk::{EffectClass, Tool, ToolPath};
 use crate::choice::ToolChoice;
 use crate::connect::Connection;
 use crate::figures::Figures;
+use crate::http::FAILURES_TO_OPEN;
 use crate::offer::{Offer, OfferedTool, Unmapped};
 use crate::pin::{Compared, compare, definition, share, standings};
+use crate::reach;
 use crate::tools::Accepted;
 
 /// A source under one configuration. Another one that only says something else of its tools shares its state and its turn.
@@ -47,6 +50,12 @@ impl State {
         share(&mut self.accepted, &self.offered);
     }
 
+    /// Whether this is what the source offered when it was read last.
+    pub(crate) fn is_offered(&self, offer: &Offer) -> bool {
+        let tools = self.offered.iter().map(Arc::as_ref);
+        tools.eq(&offer.tools) && (&self.unmapped, &self.warnings) == (&offer.unmapped, &offer.warnings)
+    }
+
     /// Keeps that definitions were accepted, and that others are gone.
     pub(crate) fn accept(&mut self, accepted: &[Compared]) {
         let origins: BTreeSet<&str> = accepted.iter().map(|found| found.tool.origin.as_str()).collect();
@@ -63,6 +72,7 @@ impl Entry {
         accepted: Vec<OfferedTool>,
     ) -> Result<Self, SourcesError> {
         check_name(&config.name)?;
+        reach::check(&config)?;
         let choice = ToolChoice::of(&config.name, &config.tools)?;
         let state = State {
             health: SourceHealth::Loading,
@@ -168,6 +178,7 @@ impl Entry {
                 path: &path,
                 tool: &found.tool,
                 effects: self.choice.effects(&path, &found.tool),
+                provider: self.config.provider.as_deref(),
                 figures: Arc::clone(&self.figures),
             };
             match accepted.tool(&connection) {
@@ -225,20 +236,32 @@ impl Entry {
         let state = self.state();
         let mut found = standings(&state.accepted, &state.offered);
         found.retain(|found| self.path(found.tool).is_some_and(|path| self.choice.takes(&path)));
+        let pause = state.connection.as_ref().and_then(|connection| connection.pause());
+        let (health, problem) = match pause {
+            Some(pause) if state.health == SourceHealth::Ready => (SourceHealth::Paused, Some(paused(pause))),
+            _ => (state.health, state.problem.clone()),
+        };
         let count = |standing| found.iter().filter(|found| found.standing == standing).count();
         SourceSummary {
             name: self.config.name.clone(),
             kind: kind(&self.config.kind),
             target: target(&self.config.kind),
             origin: self.origin,
-            health: state.health,
-            problem: state.problem.clone(),
+            health,
+            problem,
             callable: if state.connection.is_some() { count(ToolStanding::Accepted) } else { 0 },
             new: count(ToolStanding::New),
             changed: count(ToolStanding::Changed),
             missing: count(ToolStanding::Missing),
             unmapped: state.unmapped.len(),
             calls: self.figures.now(),
+        }
+    }
+
+    /// Starts a server again that was left off because it ended too often.
+    pub(crate) fn revive(&self) {
+        if let Some(Connection::Mcp(upstream)) = self.state().connection.as_deref() {
+            upstream.revive();
         }
     }
 
@@ -250,6 +273,15 @@ impl Entry {
             upstream.close().await;
         }
     }
+}
+
+/// Why calls are refused at present.
+fn paused(pause: Duration) -> String {
+    let again = match pause.as_millis().div_ceil(1_000) {
+        0 => "the next call tries it again".to_owned(),
+        seconds => format!("it is tried again in {seconds} s"),
+    };
+    format!("its calls failed {FAILURES_TO_OPEN} times in a row and are paused; {again}")
 }
 
 /// Says what a tool does, by its exact name; what other patterns say of it stays.

@@ -5,7 +5,7 @@
 //! it is there. Changes of one source happen one after another; its tools are swapped whole.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -13,7 +13,7 @@ use countersign_kernel::ports::{
     Acceptance, EffectSetting, SourceConfig, SourceDetail, SourceHealth, SourceOrigin, SourceRow,
     SourceSummary, SourceToolRow, SourceWrite, Sources, SourcesError, ToolStanding,
 };
-use countersign_kernel::{Caller, Gateway, GatewayError, SourceError, SourceList};
+use countersign_kernel::{Caller, Gateway, GatewayError, SourceError};
 use tokio::sync::{OwnedMutexGuard, mpsc};
 
 use crate::connect::{Connecting, Connection, SecretReader};
@@ -21,22 +21,20 @@ use crate::entry::Entry;
 use crate::mcp::{Events, UpstreamEvent};
 use crate::offer::{Offer, OfferedTool};
 use crate::pin::Compared;
+use crate::tending::{Next, Tended, follow, tend};
 
 /// The most sources of one gateway.
 pub const MAX_SOURCES: usize = 200;
 /// How often it is looked whether sources were read, at first and at last.
 const FIRST_PAUSE: Duration = Duration::from_millis(5);
 const LONGEST_PAUSE: Duration = Duration::from_millis(100);
-/// The pause before a source that could not be read at the start is tried again; each further one is twice as long.
-const FIRST_RETRY: Duration = Duration::from_secs(1);
-const LONGEST_RETRY: Duration = Duration::from_secs(60);
 /// How many events of upstream servers may wait to be looked at; a refresh that is due anyway loses nothing with them.
 const EVENT_BACKLOG: usize = 1_000;
 
 /// Every source of a gateway. A clone is another handle.
 #[derive(Clone)]
 pub struct SourceRegistry {
-    inner: Arc<Inner>,
+    pub(crate) inner: Arc<Inner>,
 }
 
 /// When sources are read.
@@ -48,9 +46,18 @@ pub enum Reading {
     WhenAsked,
 }
 
-struct Inner {
+/// What is wanted of a source that is read again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Look {
+    /// All that it offers.
+    Anew,
+    /// The same, but nothing where it did not change.
+    IfChanged,
+}
+
+pub(crate) struct Inner {
     reading: Reading,
-    gateway: Gateway,
+    pub(crate) gateway: Gateway,
     secrets: Arc<dyn SecretReader>,
     entries: Mutex<BTreeMap<String, Arc<Entry>>>,
     events: mpsc::Sender<(String, UpstreamEvent)>,
@@ -87,8 +94,7 @@ impl SourceRegistry {
         }
         tokio::spawn(follow(Arc::downgrade(&registry.inner), heard));
         for entry in registry.entries().values() {
-            let (inner, turn) = (Arc::downgrade(&registry.inner), Arc::downgrade(&entry.turn));
-            tokio::spawn(read_until_there(inner, entry.config.name.clone(), turn));
+            registry.tend(entry, Next::Read);
         }
         Ok(registry)
     }
@@ -119,7 +125,7 @@ impl SourceRegistry {
         self.inner.entries.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn entry(&self, name: &str) -> Result<Arc<Entry>, SourcesError> {
+    pub(crate) fn entry(&self, name: &str) -> Result<Arc<Entry>, SourcesError> {
         self.entries().get(name).cloned().ok_or_else(|| SourcesError::NotFound(name.to_owned()))
     }
 
@@ -152,24 +158,55 @@ impl SourceRegistry {
         Ok(rows.into_iter().filter_map(|row| serde_json::from_value(row.definition).ok()).collect())
     }
 
+    /// Looks after a source from now on, where sources are read by themselves.
+    fn tend(&self, entry: &Arc<Entry>, next: Next) {
+        if self.inner.reading == Reading::FromTheStart {
+            tokio::spawn(tend(Arc::downgrade(&self.inner), Tended::of(entry), next));
+        }
+    }
+
+    /// Reads a source anew if it offers something else than what was read last.
+    pub(crate) async fn refresh_if_changed(&self, name: &str) -> Result<(), SourcesError> {
+        let (entry, _turn) = self.in_turn(name).await?;
+        let is_well = entry.state().health == SourceHealth::Ready;
+        let look = if is_well { Look::IfChanged } else { Look::Anew };
+        match self.look(&entry, look).await.transpose() {
+            None => Ok(()),
+            Some(read) => self.keep(&entry, read).await.map(drop),
+        }
+    }
+
     /// Reads what a source offers, without keeping it.
     async fn read(&self, entry: &Entry) -> Result<(Offer, Arc<Connection>), SourcesError> {
+        let read = self.look(entry, Look::Anew).await?;
+        read.ok_or_else(|| SourcesError::Unreachable("it was not read".to_owned()))
+    }
+
+    /// Reads what a source offers; nothing where that is what was read last, if only something else is wanted.
+    async fn look(
+        &self,
+        entry: &Entry,
+        look: Look,
+    ) -> Result<Option<(Offer, Arc<Connection>)>, SourcesError> {
         let known = entry.state().connection.clone();
+        let seen = known.as_ref().and_then(|known| known.seen().cloned());
         let connecting = Connecting {
             config: &entry.config,
             given_names: entry.given_names(),
             secrets: &*self.inner.secrets,
             events: self.events_of(&entry.config.name),
+            seen: seen.filter(|_| look == Look::IfChanged),
         };
         if let Some(connection) = known
             && let Connection::Mcp(upstream) = &*connection
         {
-            upstream.revive();
             let offer = upstream.offer().await.map_err(|e| SourcesError::Unreachable(e.to_string()))?;
-            return Ok((connecting.named(offer), connection));
+            let offer = connecting.named(offer);
+            let is_same = look == Look::IfChanged && entry.state().is_offered(&offer);
+            return Ok((!is_same).then_some((offer, connection)));
         }
-        let (offer, connection) = connecting.connect().await?;
-        Ok((offer, Arc::new(connection)))
+        let connected = connecting.connect().await?;
+        Ok(connected.map(|(offer, connection)| (offer, Arc::new(connection))))
     }
 
     fn events_of(&self, name: &str) -> Events {
@@ -285,6 +322,7 @@ impl Sources for SourceRegistry {
 
     async fn refresh(&self, name: &str) -> Result<SourceDetail, SourcesError> {
         let (entry, _turn) = self.in_turn(name).await?;
+        entry.revive();
         let read = self.read(&entry).await;
         self.keep(&entry, read).await
     }
@@ -340,6 +378,7 @@ impl SourceRegistry {
         if let Some(before) = &before {
             before.close().await;
         }
+        self.tend(&entry, Next::Look);
         self.keep(&entry, Ok(read)).await
     }
 
@@ -426,58 +465,6 @@ impl SourceRegistry {
         }
         entry.close().await;
         Ok(())
-    }
-}
-
-/// Reads a source until that works, it was removed or configured anew, or the registry is gone.
-///
-/// A source whose tools' effects were set meanwhile is still the same: it is known by its turn.
-async fn read_until_there(inner: Weak<Inner>, name: String, turn: Weak<tokio::sync::Mutex<()>>) {
-    let mut pause = FIRST_RETRY;
-    loop {
-        let Some(inner) = inner.upgrade() else { return };
-        let registry = SourceRegistry { inner };
-        let is_same = |current: Arc<Entry>| turn.ptr_eq(&Arc::downgrade(&current.turn));
-        if !registry.entry(&name).is_ok_and(is_same) {
-            return;
-        }
-        match registry.refresh(&name).await {
-            Ok(_) => return,
-            Err(error) => {
-                tracing::warn!(source = name, %error, ?pause, "the source is tried again after a pause");
-            }
-        }
-        drop(registry);
-        tokio::time::sleep(pause).await;
-        pause = (pause * 2).min(LONGEST_RETRY);
-    }
-}
-
-/// Reads a server anew when it says that its tools changed or when it is back; says when it is away.
-async fn follow(inner: Weak<Inner>, mut heard: mpsc::Receiver<(String, UpstreamEvent)>) {
-    while let Some((name, event)) = heard.recv().await {
-        let Some(inner) = inner.upgrade() else { return };
-        let registry = SourceRegistry { inner };
-        match event {
-            UpstreamEvent::Connected | UpstreamEvent::ToolsChanged => {
-                tokio::spawn(async move {
-                    // Its health says what went wrong.
-                    let _ = registry.refresh(&name).await;
-                });
-            }
-            UpstreamEvent::Disconnected { reason } | UpstreamEvent::Off { reason } => {
-                if let Ok(entry) = registry.entry(&name) {
-                    let mut state = entry.state();
-                    (state.health, state.problem) = (SourceHealth::Failing, Some(reason));
-                }
-            }
-            UpstreamEvent::ResourcesChanged => {
-                registry.inner.gateway.tell_list_changed(&name, SourceList::Resources);
-            }
-            UpstreamEvent::PromptsChanged => {
-                registry.inner.gateway.tell_list_changed(&name, SourceList::Prompts);
-            }
-        }
     }
 }
 

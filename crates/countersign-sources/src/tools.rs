@@ -13,7 +13,7 @@ use countersign_sdk::{
 use serde_json::{Value, json};
 
 use crate::bounded::bounded;
-use crate::connect::Connection;
+use crate::connect::{Connection, no_connections};
 use crate::failed_result;
 use crate::figures::Figures;
 use crate::graphql;
@@ -31,6 +31,8 @@ pub(crate) struct Accepted<'a> {
     pub(crate) tool: &'a Arc<OfferedTool>,
     /// After the operator's settings.
     pub(crate) effects: Effects,
+    /// Whose connections its calls are to use.
+    pub(crate) provider: Option<&'a str>,
     pub(crate) figures: Arc<Figures>,
 }
 
@@ -38,10 +40,10 @@ impl Accepted<'_> {
     /// The tool with its handler; nothing where the connection does not know it.
     pub(crate) fn tool(self, connection: &Connection) -> Option<Result<Tool, ForeignToolError>> {
         let target = match connection {
-            Connection::OpenApi { operations, client } => {
+            Connection::OpenApi { operations, client, .. } => {
                 Target::OpenApi(Arc::clone(operations.get(&self.tool.name)?), client.clone())
             }
-            Connection::GraphQl { operations, client } => {
+            Connection::GraphQl { operations, client, .. } => {
                 Target::GraphQl(Arc::clone(operations.get(&self.tool.name)?), client.clone())
             }
             Connection::Mcp(upstream) => Target::Mcp(Arc::clone(upstream), Arc::clone(self.tool)),
@@ -66,6 +68,9 @@ impl Accepted<'_> {
         };
         let effects = Effects { resumable, ..self.effects };
         let (target, figures, source) = (Arc::new(target), self.figures, self.source.to_owned());
+        let unconnected = self
+            .provider
+            .map(|provider| Arc::from(format!("{source} cannot be called: {}", no_connections(provider))));
         let builder = Tool::foreign(self.path.to_string(), input_schema.clone(), output, effects)?
             .name(title.as_deref().unwrap_or(origin))
             .describe(description)
@@ -76,7 +81,11 @@ impl Accepted<'_> {
         };
         Ok(builder.handler(move |ctx: Ctx, input: ForeignInput| {
             let (target, figures, source) = (Arc::clone(&target), Arc::clone(&figures), source.clone());
+            let unconnected: Option<Arc<str>> = unconnected.clone();
             async move {
+                if let Some(reason) = unconnected {
+                    return Err(ToolError::with_code("auth_not_available", reason.to_string()));
+                }
                 let begun = tokio::time::Instant::now();
                 let result = target.call(&ctx, input.into_inner(), intent, &source).await;
                 figures.count(begun.elapsed(), result.is_err());
@@ -104,13 +113,24 @@ impl Target {
         match self {
             Self::OpenApi(operation, client) => {
                 let request = operation.request(&arguments);
-                sent(client, request, intent, |status, headers, body| operation.result(status, headers, body))
-                    .await
+                sent(client, request, intent, |status, headers, body| {
+                    operation.result(status, headers, body).map_err(|error| failed(&error))
+                })
+                .await
             }
             Self::GraphQl(operation, client) => {
                 let request = operation.request(&arguments);
-                sent(client, request, intent, |status, headers, body| operation.result(status, headers, body))
-                    .await
+                sent(client, request, intent, |status, headers, body| {
+                    operation.result(status, headers, body).map_err(|error| match &error {
+                        graphql::NoResult::Unknown(_) if intent == Intent::Write => {
+                            ToolError::outcome_unknown(error.to_string())
+                        }
+                        graphql::NoResult::Unknown(answer) | graphql::NoResult::Failed(answer) => {
+                            failed(answer)
+                        }
+                    })
+                })
+                .await
             }
             Self::Mcp(upstream, accepted) => {
                 call_mcp(upstream, accepted, ctx, arguments, intent, source).await
@@ -123,7 +143,7 @@ async fn sent(
     client: &HttpClient,
     request: Result<HttpRequest, RequestError>,
     intent: Intent,
-    result: impl FnOnce(u16, &[(String, String)], &[u8]) -> Result<Value, UpstreamError>,
+    result: impl FnOnce(u16, &[(String, String)], &[u8]) -> Result<Value, ToolError>,
 ) -> Result<Value, ToolError> {
     let request =
         request.map_err(|error| ToolError::coded(ToolErrorCode::InvalidParams, error.to_string()))?;
@@ -143,10 +163,13 @@ async fn sent(
                 "cut": format!("the answer has more than {limit_bytes} bytes; this is its beginning"),
                 "beginning": String::from_utf8_lossy(&answer.body[..answer.body.len().min(4096)]),
             })),
-            _ => result(answer.status, &answer.headers, &answer.body)
-                .map_err(|error| ToolError::with_code(error.code(), error.to_string())),
+            _ => result(answer.status, &answer.headers, &answer.body),
         },
     }
+}
+
+fn failed(error: &UpstreamError) -> ToolError {
+    ToolError::with_code(error.code(), error.to_string())
 }
 
 async fn call_mcp(

@@ -1,7 +1,7 @@
 //! Sources in memory, for tests of fronts. Nothing is read and nothing becomes callable in a gateway.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
 use countersign_kernel::Caller;
@@ -25,6 +25,8 @@ const TOOLS: [(&str, EffectClass); 2] = [("list", EffectClass::Reads), ("drop", 
 #[derive(Default)]
 pub struct MemorySources {
     kept: Mutex<Kept>,
+    /// Held by a test that wants previews to wait.
+    held: Arc<tokio::sync::RwLock<()>>,
 }
 
 #[derive(Default)]
@@ -43,9 +45,19 @@ impl MemorySources {
         self.kept().configs.get(name).cloned()
     }
 
+    /// Previews wait until this is dropped.
+    pub fn hold(&self) -> Option<tokio::sync::OwnedRwLockWriteGuard<()>> {
+        Arc::clone(&self.held).try_write_owned().ok()
+    }
+
     /// The principals that changed something, in order.
     pub fn changed_by(&self) -> Vec<String> {
         self.kept().changed_by.clone()
+    }
+
+    /// What a source of this name offers at first.
+    pub fn offered_by(name: &str) -> SourceDetail {
+        Kept::default().offered(name, SourceOrigin::Added)
     }
 
     /// Every source offers something else from now on: its digest is another.
@@ -154,6 +166,7 @@ impl Sources for MemorySources {
 
     async fn preview(&self, config: SourceConfig) -> Result<SourceDetail, SourcesError> {
         read(&config)?;
+        let _held = self.held.read().await;
         Ok(self.kept().offered(&config.name, SourceOrigin::Added))
     }
 

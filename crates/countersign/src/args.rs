@@ -11,8 +11,8 @@ use countersign_server::wire::Status;
 
 pub(crate) use identity::{TokenArgs, TokenCommand, UserCommand, UserRoleArg};
 pub(crate) use source::{
-    AcceptArgs, AddGraphQlArgs, AddMcpArgs, AddOpenApiArgs, AddSourceCommand, NamedVariable, ProtocolArg,
-    SourceCommand, SourceFlags,
+    AcceptArgs, AddGraphQlArgs, AddMcpArgs, AddOpenApiArgs, AddSourceCommand, NamedVariable, Pair,
+    ProtocolArg, QuestionsArg, SourceCommand, SourceFlags,
 };
 
 use crate::commands::mcp::McpArgs;

@@ -58,11 +58,14 @@ impl Progress {
     }
 }
 
-/// Waits for something that takes a while, with a spinner where a person watches.
+/// Waits for something that takes a while, with a spinner and the time it took so far where a person watches.
 pub(crate) async fn while_waiting<T>(screen: Screen, words: String, work: impl Future<Output = T>) -> T {
     let shows = screen.format == Format::Text && screen.audience == Audience::Person;
     let spinner = shows.then(spinner);
     if let Some(spinner) = &spinner {
+        if let Ok(style) = ProgressStyle::with_template("{spinner} {wide_msg} {elapsed}") {
+            spinner.set_style(style);
+        }
         spinner.set_message(words);
     }
     let done = work.await;

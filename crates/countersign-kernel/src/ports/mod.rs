@@ -6,6 +6,7 @@
 mod clock;
 mod credentials;
 mod entropy;
+mod refresh_interval;
 mod scripts;
 mod source_rows;
 mod sources;
@@ -15,14 +16,15 @@ mod store_error;
 pub use clock::{Clock, SystemClock};
 pub use credentials::{Credentials, CredentialsError, EnvCredentials};
 pub use entropy::{Entropy, SystemEntropy};
+pub use refresh_interval::{BadRefreshInterval, RefreshInterval};
 pub use scripts::{
     Completion, Program, Request, ScriptEnd, ScriptFault, ScriptHost, Stripped, Turn, Vm, Wanted,
 };
 pub use source_rows::{SourceRow, SourceToolRow, SourceWrite};
 pub use sources::{
     Acceptance, CallFigures, CredentialConfig, CredentialPlace, EffectSetting, FieldChange, McpProtocol,
-    SecretPlace, SourceConfig, SourceDetail, SourceHealth, SourceKind, SourceOrigin, SourceSummary,
-    SourceTool, Sources, SourcesError, ToolSettings, ToolStanding, UnmappedOperation,
+    McpQuestions, SecretPlace, SourceConfig, SourceDetail, SourceHealth, SourceKind, SourceOrigin,
+    SourceSummary, SourceTool, Sources, SourcesError, ToolSettings, ToolStanding, UnmappedOperation,
 };
 pub use store::{
     ByteBudget, Committed, DamagedRow, ElicitationFilter, ElicitationRow, ExecutionFilter, ExecutionRow,

@@ -12,6 +12,7 @@ use countersign_sdk::EffectClass;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::RefreshInterval;
 use crate::accept::Caller;
 
 /// The port that manages sources.
@@ -62,6 +63,21 @@ pub struct SourceConfig {
     /// Whether its address may be loopback or private. Never link-local or a metadata service.
     #[serde(default, skip_serializing_if = "is_false")]
     pub allow_private: bool,
+    /// Host names that may lead to private addresses.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub allow_hosts: Vec<String>,
+    /// Networks that its address may be in although they are not global: `10.1.0.0/16`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub allow_networks: Vec<String>,
+    /// The proxy through which it is reached. None is taken from the environment.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub proxy: Option<String>,
+    /// The provider whose connections its calls use. There are no connections yet: its calls fail with `auth_not_available`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub provider: Option<String>,
+    /// How often it is looked whether it offers something else.
+    #[serde(default)]
+    pub refresh: RefreshInterval,
     /// Whether new and changed tools are taken without being shown to anybody.
     #[serde(default, skip_serializing_if = "is_false")]
     pub trust_changes: bool,
@@ -71,7 +87,7 @@ pub struct SourceConfig {
 }
 
 /// Every field that a configuration can have; not each kind of source has all of them.
-const CONFIG_FIELDS: [&str; 16] = [
+const CONFIG_FIELDS: [&str; 23] = [
     "name",
     "kind",
     "url",
@@ -79,6 +95,8 @@ const CONFIG_FIELDS: [&str; 16] = [
     "folder",
     "protocol",
     "trustAnnotations",
+    "questions",
+    "roots",
     "document",
     "server",
     "variables",
@@ -86,6 +104,11 @@ const CONFIG_FIELDS: [&str; 16] = [
     "schema",
     "credentials",
     "allowPrivate",
+    "allowHosts",
+    "allowNetworks",
+    "proxy",
+    "provider",
+    "refresh",
     "trustChanges",
     "tools",
 ];
@@ -126,6 +149,12 @@ pub enum SourceKind {
         /// Whether what it says of its tools' effects counts.
         #[serde(default, skip_serializing_if = "is_false")]
         trust_annotations: bool,
+        /// Whether it may ask people during a call.
+        #[serde(default)]
+        questions: McpQuestions,
+        /// Folders that a started program is told of as its roots. Never a client's: they may decide what it touches.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        roots: Vec<PathBuf>,
     },
     /// A service that an OpenAPI document describes.
     OpenApi {
@@ -162,6 +191,17 @@ pub enum McpProtocol {
     Legacy,
     /// From 2026-07-28.
     Modern,
+}
+
+/// Whether an MCP server may ask people during a call.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum McpQuestions {
+    /// Yes. A started program of the older era then gets one call at a time, because its questions do not say whose they are.
+    #[default]
+    Ask,
+    /// No: it is told that nobody can be asked, and calls run side by side.
+    Refuse,
 }
 
 /// A credential by the place it is read from, and where it goes.
@@ -229,6 +269,9 @@ pub struct ToolSettings {
     pub writes: Vec<String>,
     /// These destroy, whatever else is said of them.
     pub destructive: Vec<String>,
+    /// Running these twice with the same arguments is the same as running them once: a call whose answer was lost fails instead
+    /// of being in doubt, and one that was interrupted runs again. Never taken from a source's own word.
+    pub idempotent: Vec<String>,
     /// Names of the operator's choice, by what the tool is at the source.
     pub names: BTreeMap<String, String>,
 }
@@ -294,6 +337,8 @@ pub enum SourceHealth {
     Loading,
     /// It was read.
     Ready,
+    /// It was read, and calls are refused for a while because it failed repeatedly.
+    Paused,
     /// It could not be read, or does not answer.
     Failing,
 }

@@ -83,6 +83,19 @@ impl Reader {
         Ok(journal)
     }
 
+    /// A source with all its tools.
+    pub(super) async fn source(&self, name: &str) -> Result<wire::SourceDetail, Trouble> {
+        let path = format!("/api/sources/{}", segment(name));
+        let mut detail: wire::SourceDetail = self.get(&path).await?;
+        while let Some(cursor) = detail.next_cursor.take() {
+            let part = self.get(&query(&path, &[("cursor", Some(&cursor))])).await?;
+            detail.extend(part).map_err(|changed: wire::ChangedMeanwhile| {
+                Trouble(Refusal::new(409, "not_what_was_shown", changed.to_string()).into())
+            })?;
+        }
+        Ok(detail)
+    }
+
     /// What a POST answers that changes nothing.
     pub(super) async fn ask_about<T: serde::de::DeserializeOwned>(
         &self,

@@ -73,6 +73,7 @@ fn health(health: SourceHealth) -> Markup {
     let (class, word) = match health {
         SourceHealth::Loading => ("loading", "loading"),
         SourceHealth::Ready => ("succeeded", "ready"),
+        SourceHealth::Paused => ("loading", "paused"),
         SourceHealth::Failing => ("failing", "failing"),
     };
     html! { span class={ "stands " (class) } { (word) } }

@@ -15,6 +15,7 @@ mod openapi;
 mod own;
 mod pages;
 mod sessions;
+mod source_parts;
 mod sources;
 mod tools;
 mod users;

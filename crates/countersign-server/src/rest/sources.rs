@@ -14,6 +14,7 @@ use serde::Deserialize;
 use utoipa::IntoParams;
 
 use super::body::{Body, Named, Params};
+use super::source_parts;
 use crate::refusal::Refusal;
 use crate::shared::Shared;
 use crate::wire;
@@ -23,7 +24,7 @@ use crate::wire;
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(super) struct AddParams {
-    /// `true` answers what the source would bring, and keeps nothing.
+    /// `true` answers what the source would bring, and keeps nothing. Beyond 4 MiB, tools are without their schemas.
     #[serde(default)]
     preview: bool,
 }
@@ -61,7 +62,7 @@ pub(super) async fn add(
     let sources = available(&shared)?;
     let config = usable(request)?;
     if params.preview {
-        return Ok((StatusCode::OK, Json(sources.preview(config).await?.into())));
+        return Ok((StatusCode::OK, Json(source_parts::in_brief(sources.preview(config).await?))));
     }
     match sources.show(&config.name).await {
         Err(SourcesError::NotFound(_)) => {}
@@ -76,21 +77,36 @@ pub(super) async fn add(
         }
     }
     let added = sources.put(&caller, config).await?;
-    Ok((StatusCode::CREATED, Json(added.into())))
+    Ok((StatusCode::CREATED, Json(source_parts::first(added))))
+}
+
+/// Which of a source's tools.
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(super) struct PartParams {
+    /// `nextCursor` of the part before.
+    cursor: Option<String>,
 }
 
 /// Show one source with its tools
-#[utoipa::path(get, operation_id = "showSource", path = "/api/sources/{name}", tag = "sources", params(("name" = String, Path, description = "The source's name")), responses(
+///
+/// A part has at most 4 MiB of tools. Parts belong together while they have the same `digest`.
+#[utoipa::path(get, operation_id = "showSource", path = "/api/sources/{name}", tag = "sources", params(("name" = String, Path, description = "The source's name"), PartParams), responses(
     (status = 200, description = "The source with its tools", body = wire::SourceDetail),
+    (status = 400, description = "The cursor is not from an earlier part (`bad_cursor`)", body = wire::Problem, content_type = "application/problem+json"),
     (status = 404, description = "There is no such source", body = wire::Problem, content_type = "application/problem+json"),
 ))]
 pub(super) async fn one(
     State(shared): State<Arc<Shared>>,
     Named(name): Named<String>,
+    Params(wanted): Params<PartParams>,
 ) -> Result<Json<wire::SourceDetail>, Refusal> {
-    match &shared.sources {
-        Some(sources) => Ok(Json(sources.show(&name).await?.into())),
-        None => Err(SourcesError::NotFound(name).into()),
+    let Some(sources) = &shared.sources else { return Err(SourcesError::NotFound(name).into()) };
+    let detail = sources.show(&name).await?;
+    match wanted.cursor {
+        Some(cursor) => source_parts::behind(detail, &cursor).map(Json),
+        None => Ok(Json(source_parts::first(detail))),
     }
 }
 
@@ -114,7 +130,7 @@ pub(super) async fn put(
             format!("the address names {name:?} and the body {:?}; a source keeps its name", config.name);
         return Err(SourcesError::BadConfig(reason).into());
     }
-    Ok(Json(sources.put(&caller, config).await?.into()))
+    Ok(Json(source_parts::first(sources.put(&caller, config).await?)))
 }
 
 /// Remove a source and its tools
@@ -142,7 +158,7 @@ pub(super) async fn refresh(
     State(shared): State<Arc<Shared>>,
     Named(name): Named<String>,
 ) -> Result<Json<wire::SourceDetail>, Refusal> {
-    Ok(Json(available(&shared)?.refresh(&name).await?.into()))
+    Ok(Json(source_parts::first(available(&shared)?.refresh(&name).await?)))
 }
 
 /// Accept tools of a source as they are offered now
@@ -159,7 +175,8 @@ pub(super) async fn accept(
     Named(name): Named<String>,
     Body(request): Body<wire::AcceptRequest>,
 ) -> Result<Json<wire::SourceDetail>, Refusal> {
-    Ok(Json(available(&shared)?.accept(&caller, &name, request.into()).await?.into()))
+    let accepted = available(&shared)?.accept(&caller, &name, request.into()).await?;
+    Ok(Json(source_parts::first(accepted)))
 }
 
 /// Say what a tool does to the world
@@ -179,7 +196,8 @@ pub(super) async fn set_effect(
     Named(name): Named<String>,
     Body(request): Body<wire::EffectRequest>,
 ) -> Result<Json<wire::SourceDetail>, Refusal> {
-    Ok(Json(available(&shared)?.set_effect(&caller, &name, request.into()).await?.into()))
+    let set = available(&shared)?.set_effect(&caller, &name, request.into()).await?;
+    Ok(Json(source_parts::first(set)))
 }
 
 /// Where sources are changed, if this server has any.

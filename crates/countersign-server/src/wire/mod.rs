@@ -36,11 +36,12 @@ pub use policy::{ExplainRequest, Explanation, RuleReport};
 pub use problem::Problem;
 pub use sessions::Session;
 pub use source_config::{
-    BadSourceConfig, CredentialPlace, McpProtocol, SourceConfig, SourceCredential, SourceKind, ToolSettings,
+    BadSourceConfig, CredentialPlace, McpProtocol, McpQuestions, SourceConfig, SourceCredential, SourceKind,
+    ToolSettings,
 };
 pub use sources::{
-    AcceptRequest, CallFigures, EffectRequest, FieldChange, Source, SourceDetail, SourceHealth, SourceOrigin,
-    SourceTool, ToolStanding, UnmappedOperation,
+    AcceptRequest, CallFigures, ChangedMeanwhile, EffectRequest, FieldChange, Source, SourceDetail,
+    SourceHealth, SourceOrigin, SourceTool, ToolStanding, UnmappedOperation,
 };
 
 use countersign_kernel::ports::DamagedRow;

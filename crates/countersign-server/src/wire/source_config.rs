@@ -32,6 +32,13 @@ pub struct SourceConfig {
     /// For `mcp`: whether what it says of its tools' effects counts.
     #[serde(default, skip_serializing_if = "is_false")]
     pub trust_annotations: bool,
+    /// For `mcp`: `ask`, or `refuse` for a server that may not ask people. A program that is started and speaks the older era takes
+    /// one call at a time while it may.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub questions: Option<McpQuestions>,
+    /// For `mcp` that is started: folders of the server's machine that it is told of as its roots.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub roots: Vec<String>,
     /// For `openapi`: a file of the server's machine, or a URL.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub document: Option<String>,
@@ -53,6 +60,23 @@ pub struct SourceConfig {
     /// Whether its address may be loopback or private. Never link-local or a metadata service.
     #[serde(default, skip_serializing_if = "is_false")]
     pub allow_private: bool,
+    /// Host names that may lead to private addresses.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub allow_hosts: Vec<String>,
+    /// Networks that its address may be in although they are not global: `10.1.0.0/16`. A metadata service only where its address
+    /// is named exactly.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub allow_networks: Vec<String>,
+    /// The proxy through which it is reached. None is taken from the environment.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub proxy: Option<String>,
+    /// The provider whose connections its calls use, in place of `credentials`. There are no connections yet: its calls fail with
+    /// `auth_not_available`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub provider: Option<String>,
+    /// How often it is looked whether it offers something else: `90s`, `15m` (where nothing is said), `24h` or `never`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub refresh: Option<String>,
     /// Whether new and changed tools are taken without being accepted by anybody.
     #[serde(default, skip_serializing_if = "is_false")]
     pub trust_changes: bool,
@@ -83,6 +107,16 @@ pub enum McpProtocol {
     Legacy,
     /// From 2026-07-28.
     Modern,
+}
+
+/// Whether an MCP server may ask people during a call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum McpQuestions {
+    /// Yes.
+    Ask,
+    /// No: it is told that nobody can be asked.
+    Refuse,
 }
 
 /// A credential by the place it is read from, and where it goes. Exactly one of `env` and `file` is given.
@@ -137,6 +171,9 @@ pub struct ToolSettings {
     pub writes: Vec<String>,
     /// These destroy, whatever else is said of them.
     pub destructive: Vec<String>,
+    /// Running these twice with the same arguments is the same as running them once: a call whose answer was lost fails instead
+    /// of being in doubt, and one that was interrupted runs again. Never taken from a source's own word.
+    pub idempotent: Vec<String>,
     /// Names of the operator's choice, by what the tool is at the source.
     pub names: BTreeMap<String, String>,
 }
@@ -152,6 +189,8 @@ impl SourceConfig {
             folder: None,
             protocol: None,
             trust_annotations: false,
+            questions: None,
+            roots: Vec::new(),
             document: None,
             server: None,
             variables: BTreeMap::new(),
@@ -159,6 +198,11 @@ impl SourceConfig {
             schema: None,
             credentials: Vec::new(),
             allow_private: false,
+            allow_hosts: Vec::new(),
+            allow_networks: Vec::new(),
+            proxy: None,
+            provider: None,
+            refresh: None,
             trust_changes: false,
             tools: ToolSettings::default(),
         }
@@ -172,6 +216,8 @@ impl SourceConfig {
             ("folder", self.folder.is_some()),
             ("protocol", self.protocol.is_some()),
             ("trustAnnotations", self.trust_annotations),
+            ("questions", self.questions.is_some()),
+            ("roots", !self.roots.is_empty()),
             ("document", self.document.is_some()),
             ("server", self.server.is_some()),
             ("variables", !self.variables.is_empty()),
@@ -195,7 +241,7 @@ impl SourceKind {
     /// The fields of a [`SourceConfig`] that this kind has and others do not.
     pub fn fields(self) -> &'static [&'static str] {
         match self {
-            Self::Mcp => &["url", "command", "folder", "protocol", "trustAnnotations"],
+            Self::Mcp => &["url", "command", "folder", "protocol", "trustAnnotations", "questions", "roots"],
             Self::OpenApi => &["document", "server", "variables", "hosts"],
             Self::GraphQl => &["url", "schema"],
         }
@@ -210,60 +256,104 @@ pub struct BadSourceConfig(String);
 impl TryFrom<SourceConfig> for ports::SourceConfig {
     type Error = BadSourceConfig;
 
-    fn try_from(config: SourceConfig) -> Result<Self, BadSourceConfig> {
+    fn try_from(mut config: SourceConfig) -> Result<Self, BadSourceConfig> {
         let kind = config.kind;
         if let Some(field) = config.given().into_iter().find(|field| !kind.fields().contains(field)) {
             return Err(BadSourceConfig(format!("a source of kind {} has no `{field}`", kind.as_str())));
         }
-        let needs =
-            |field: &str| BadSourceConfig(format!("a source of kind {} needs `{field}`", kind.as_str()));
-        let kind = match kind {
-            SourceKind::Mcp => {
-                if config.url.is_some() != config.command.is_empty() {
-                    let reason = "a source of kind mcp has either `url` or `command`";
-                    return Err(BadSourceConfig(reason.to_owned()));
-                }
-                if config.url.is_some() && config.folder.is_some() {
-                    return Err(BadSourceConfig("`folder` belongs to `command`, not to `url`".to_owned()));
-                }
-                ports::SourceKind::Mcp {
-                    url: config.url,
-                    command: config.command,
-                    folder: config.folder.map(PathBuf::from),
-                    protocol: config.protocol.map(Into::into).unwrap_or_default(),
-                    trust_annotations: config.trust_annotations,
-                }
-            }
-            SourceKind::OpenApi => ports::SourceKind::OpenApi {
-                document: config.document.ok_or_else(|| needs("document"))?,
-                server: config.server,
-                variables: config.variables,
-                hosts: config.hosts,
-            },
-            SourceKind::GraphQl => ports::SourceKind::GraphQl {
-                url: config.url.ok_or_else(|| needs("url"))?,
-                schema: config.schema,
-            },
-        };
-        let is_started = matches!(&kind, ports::SourceKind::Mcp { url: None, .. });
-        let is_variable = |credential: &SourceCredential| credential.goes == CredentialPlace::Variable;
-        if config.credentials.iter().any(|credential| is_variable(credential) != is_started) {
-            let reason = match is_started {
-                true => "a program that is started gets its credentials as variables (`as`: `variable`)",
-                false => "a `variable` credential is for a source with `command`",
-            };
-            return Err(BadSourceConfig(reason.to_owned()));
+        let kind = kind_of(&mut config)?;
+        match &kind {
+            ports::SourceKind::Mcp { url: None, .. } => fits_a_program(&config)?,
+            _ => fits_a_url(&config)?,
         }
+        let refresh = config.refresh.map(|text| text.parse()).transpose();
+        let refresh =
+            refresh.map_err(|error: ports::BadRefreshInterval| BadSourceConfig(error.to_string()))?;
         let credentials = config.credentials.into_iter().map(TryInto::try_into).collect::<Result<_, _>>()?;
         Ok(Self {
             name: config.name,
             kind,
             credentials,
             allow_private: config.allow_private,
+            allow_hosts: config.allow_hosts,
+            allow_networks: config.allow_networks,
+            proxy: config.proxy,
+            provider: config.provider,
+            refresh: refresh.unwrap_or_default(),
             trust_changes: config.trust_changes,
             tools: config.tools.into(),
         })
     }
+}
+
+/// Takes the fields of its kind out of a configuration.
+fn kind_of(config: &mut SourceConfig) -> Result<ports::SourceKind, BadSourceConfig> {
+    let kind = config.kind;
+    let needs = |field: &str| BadSourceConfig(format!("a source of kind {} needs `{field}`", kind.as_str()));
+    Ok(match kind {
+        SourceKind::Mcp => {
+            if config.url.is_some() != config.command.is_empty() {
+                return Err(bad("a source of kind mcp has either `url` or `command`"));
+            }
+            ports::SourceKind::Mcp {
+                url: config.url.take(),
+                command: std::mem::take(&mut config.command),
+                folder: config.folder.as_ref().map(PathBuf::from),
+                protocol: config.protocol.map(Into::into).unwrap_or_default(),
+                trust_annotations: config.trust_annotations,
+                questions: config.questions.map(Into::into).unwrap_or_default(),
+                roots: config.roots.iter().map(PathBuf::from).collect(),
+            }
+        }
+        SourceKind::OpenApi => ports::SourceKind::OpenApi {
+            document: config.document.take().ok_or_else(|| needs("document"))?,
+            server: config.server.take(),
+            variables: std::mem::take(&mut config.variables),
+            hosts: std::mem::take(&mut config.hosts),
+        },
+        SourceKind::GraphQl => ports::SourceKind::GraphQl {
+            url: config.url.take().ok_or_else(|| needs("url"))?,
+            schema: config.schema.take(),
+        },
+    })
+}
+
+/// Checks what is said of a program that is started: nothing of how an address is reached.
+fn fits_a_program(config: &SourceConfig) -> Result<(), BadSourceConfig> {
+    let of_addresses = [
+        ("proxy", config.proxy.is_some()),
+        ("allowHosts", !config.allow_hosts.is_empty()),
+        ("allowNetworks", !config.allow_networks.is_empty()),
+        ("provider", config.provider.is_some()),
+    ];
+    if let Some((field, _)) = of_addresses.into_iter().find(|(_, is_given)| *is_given) {
+        return Err(BadSourceConfig(format!("`{field}` is for a source with an address, not for `command`")));
+    }
+    match config.credentials.iter().all(|credential| credential.goes == CredentialPlace::Variable) {
+        true => Ok(()),
+        false => Err(bad("a program that is started gets its credentials as variables (`as`: `variable`)")),
+    }
+}
+
+/// Checks what is said of a source with an address: nothing of how a program is started.
+fn fits_a_url(config: &SourceConfig) -> Result<(), BadSourceConfig> {
+    if config.folder.is_some() {
+        return Err(bad("`folder` belongs to `command`, not to `url`"));
+    }
+    if !config.roots.is_empty() {
+        return Err(bad("`roots` belong to `command`, not to `url`"));
+    }
+    if config.provider.is_some() && !config.credentials.is_empty() {
+        return Err(bad("a source has either `provider` or `credentials`"));
+    }
+    match config.credentials.iter().any(|credential| credential.goes == CredentialPlace::Variable) {
+        true => Err(bad("a `variable` credential is for a source with `command`")),
+        false => Ok(()),
+    }
+}
+
+fn bad(reason: &str) -> BadSourceConfig {
+    BadSourceConfig(reason.to_owned())
 }
 
 impl TryFrom<SourceCredential> for ports::CredentialConfig {
@@ -307,10 +397,19 @@ impl From<McpProtocol> for ports::McpProtocol {
     }
 }
 
+impl From<McpQuestions> for ports::McpQuestions {
+    fn from(questions: McpQuestions) -> Self {
+        match questions {
+            McpQuestions::Ask => Self::Ask,
+            McpQuestions::Refuse => Self::Refuse,
+        }
+    }
+}
+
 impl From<ToolSettings> for ports::ToolSettings {
     fn from(settings: ToolSettings) -> Self {
-        let ToolSettings { include, exclude, read_only, writes, destructive, names } = settings;
-        Self { include, exclude, read_only, writes, destructive, names }
+        let ToolSettings { include, exclude, read_only, writes, destructive, idempotent, names } = settings;
+        Self { include, exclude, read_only, writes, destructive, idempotent, names }
     }
 }
 

@@ -69,6 +69,8 @@ pub enum SourceHealth {
     Loading,
     /// It was read.
     Ready,
+    /// It was read, and calls are refused for a while because it failed repeatedly; `problem` says for how long.
+    Paused,
     /// It could not be read, or does not answer.
     Failing,
 }
@@ -82,8 +84,11 @@ pub struct SourceDetail {
     pub source: Source,
     /// What it offers, as one digest. Accepting names it, so that nobody accepts what they were not shown.
     pub digest: String,
-    /// Every tool, by path.
+    /// Its tools, by path; a part of them where `nextCursor` is there.
     pub tools: Vec<SourceTool>,
+    /// What to give as `cursor` for its further tools.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next_cursor: Option<String>,
     /// Operations that have no tool, and why.
     pub unmapped: Vec<UnmappedOperation>,
     /// What else is odd about the source.
@@ -177,6 +182,23 @@ pub struct EffectRequest {
     pub effect: Option<ToolEffect>,
 }
 
+/// A source offered something else while its parts were read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("the source changed while it was read; try again")]
+pub struct ChangedMeanwhile;
+
+impl SourceDetail {
+    /// Takes up the part that follows.
+    pub fn extend(&mut self, part: Self) -> Result<(), ChangedMeanwhile> {
+        if part.digest != self.digest {
+            return Err(ChangedMeanwhile);
+        }
+        self.tools.extend(part.tools);
+        self.next_cursor = part.next_cursor;
+        Ok(())
+    }
+}
+
 impl From<EffectRequest> for ports::EffectSetting {
     fn from(request: EffectRequest) -> Self {
         Self { path: request.tool, effect: request.effect.map(Into::into) }
@@ -203,6 +225,7 @@ impl From<ports::SourceSummary> for Source {
             health: match summary.health {
                 ports::SourceHealth::Loading => SourceHealth::Loading,
                 ports::SourceHealth::Ready => SourceHealth::Ready,
+                ports::SourceHealth::Paused => SourceHealth::Paused,
                 ports::SourceHealth::Failing => SourceHealth::Failing,
             },
             problem: summary.problem,
@@ -223,6 +246,7 @@ impl From<ports::SourceDetail> for SourceDetail {
             source: detail.summary.into(),
             digest: detail.digest,
             tools: detail.tools.into_iter().map(Into::into).collect(),
+            next_cursor: None,
             unmapped: detail.unmapped.into_iter().map(unmapped).collect(),
             warnings: detail.warnings,
         }

@@ -31,9 +31,10 @@ async fn a_source_is_added_with_its_whole_configuration_and_its_tools_wait() {
     let body = json!({
         "name": "github", "kind": "openapi", "document": "/etc/github.json", "server": "https://api.github.com",
         "variables": { "region": "eu" }, "hosts": ["uploads.github.com"], "trustChanges": true, "allowPrivate": true,
+        "allowHosts": ["db.lan"], "allowNetworks": ["10.1.0.0/16"], "proxy": "http://proxy.example:3128", "refresh": "1h",
         "credentials": [{ "as": "bearer", "env": "GH" }, { "as": "header", "name": "X-Key", "file": "/k" },
                         { "as": "basic", "user": "ann", "env": "PW" }],
-        "tools": { "include": ["issues.*"], "readOnly": ["issues.list"], "names": { "getIssue": "issues.get" } },
+        "tools": { "include": ["issues.*"], "readOnly": ["issues.list"], "idempotent": ["issues.put"], "names": { "getIssue": "issues.get" } },
     });
     let added = house.post(Who::Admin, "/api/sources", body).await.with(201);
     assert_eq!((&added["name"], &added["new"], &added["callable"]), (&json!("github"), &json!(2), &json!(0)));
@@ -46,6 +47,15 @@ async fn a_source_is_added_with_its_whole_configuration_and_its_tools_wait() {
     assert_eq!((document.as_str(), server.as_deref()), ("/etc/github.json", Some("https://api.github.com")));
     assert_eq!((variables["region"].as_str(), hosts.len()), ("eu", 1));
     assert!(kept.trust_changes && kept.allow_private);
+    assert_eq!(
+        (&kept.allow_hosts[..], &kept.allow_networks[..]),
+        (&["db.lan".into()][..], &["10.1.0.0/16".into()][..])
+    );
+    assert_eq!(
+        (kept.proxy.as_deref(), kept.refresh.to_string()),
+        (Some("http://proxy.example:3128"), "1h".into())
+    );
+    assert_eq!(kept.tools.idempotent, ["issues.put"]);
     let credential = |goes, from| CredentialConfig { goes, from };
     assert_eq!(
         kept.credentials,
@@ -177,6 +187,16 @@ async fn a_configuration_with_a_field_that_means_nothing_is_refused_and_never_ha
         (graphql(json!([{ "as": "bearer", "env": "A", "file": "b" }])), "either `env` or `file`"),
         (graphql(json!([{ "as": "header", "env": "A" }])), "needs `name`"),
         (graphql(json!([{ "as": "basic", "env": "A" }])), "needs `user`"),
+        (mcp(json!({ "proxy": "http://proxy.example" })), "`proxy` is for a source with an address"),
+        (mcp(json!({ "provider": "github" })), "`provider` is for a source with an address"),
+        (mcp(json!({ "refresh": "often" })), "or \"never\""),
+        (json!({ "name": "x", "kind": "mcp", "url": "https://x", "roots": ["/srv"] }), "`roots` belong"),
+        (json!({ "name": "x", "kind": "graphql", "url": "https://x", "questions": "ask" }), "no `questions`"),
+        (
+            json!({ "name": "x", "kind": "graphql", "url": "https://x", "provider": "github",
+                "credentials": [{ "as": "bearer", "env": "A" }] }),
+            "either `provider` or `credentials`",
+        ),
     ] {
         let refused = house.post(Who::Admin, "/api/sources", body).await.refused(422, "invalid_source");
         assert!(refused["detail"].as_str().unwrap().contains(said), "{refused} {said}");

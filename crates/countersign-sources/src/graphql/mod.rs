@@ -15,6 +15,6 @@ mod selection;
 pub use input::FIELDS_ARGUMENT;
 pub use introspection::INTROSPECTION_QUERY;
 pub use map::{Mapped, Options};
-pub use operation::Operation;
+pub use operation::{NoResult, Operation};
 pub use schema::{MAX_ROOT_FIELDS, MAX_SCHEMA_BYTES, Schema, SchemaError};
 pub use selection::{MAX_SELECTION_BYTES, MAX_SELECTION_DEPTH};

@@ -9,6 +9,26 @@ use super::{input, selection};
 use crate::bounded::bounded;
 use crate::request::{HttpRequest, MAX_ERROR_BODY_BYTES, RequestError, UpstreamError};
 
+/// Why an answer is no result.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum NoResult {
+    /// The service says that it failed.
+    #[error("{0}")]
+    Failed(UpstreamError),
+    /// The service answered, and not whether the mutation took effect.
+    #[error("the answer does not say whether the mutation took effect: {0}")]
+    Unknown(UpstreamError),
+}
+
+impl NoResult {
+    /// What the service answered.
+    pub fn answer(&self) -> &UpstreamError {
+        match self {
+            Self::Failed(answer) | Self::Unknown(answer) => answer,
+        }
+    }
+}
+
 /// A query or mutation field, ready to be called.
 #[derive(Debug, Clone)]
 pub struct Operation {
@@ -69,32 +89,59 @@ impl Operation {
         })
     }
 
-    /// The result for an answer: what the field answered. Errors are a failure, and data that came beside them is told.
-    pub fn result(
-        &self,
-        status: u16,
-        _headers: &[(String, String)],
-        body: &[u8],
-    ) -> Result<Value, UpstreamError> {
-        let failed = |text: String| Err(UpstreamError { status, body: bounded(&text, MAX_ERROR_BODY_BYTES) });
+    /// The result for an answer: what the field answered. What a query could not answer whole is a failure that tells the data
+    /// beside the errors. A mutation that answered took effect: its errors are told beside its data, as a result.
+    pub fn result(&self, status: u16, _headers: &[(String, String)], body: &[u8]) -> Result<Value, NoResult> {
+        let refusal = |text: &str| UpstreamError { status, body: bounded(text, MAX_ERROR_BODY_BYTES) };
+        let is_success = Status(status).is_success();
         let Ok(mut answer) = serde_json::from_slice::<Value>(body) else {
-            return failed(String::from_utf8_lossy(body).into_owned());
+            let refusal = refusal(&String::from_utf8_lossy(body));
+            // It may have acted before it, or a proxy of it, came to write this.
+            let is_open = is_success && self.root == Root::Mutation;
+            return Err(if is_open { NoResult::Unknown(refusal) } else { NoResult::Failed(refusal) });
         };
-        let has_errors =
-            answer.get("errors").and_then(Value::as_array).is_some_and(|errors| !errors.is_empty());
-        if has_errors {
-            let errors: Vec<Value> = answer["errors"].as_array().into_iter().flatten().map(told).collect();
-            let data = answer.get("data").filter(|data| !data.is_null());
-            let text = match data {
-                Some(data) => json!({ "errors": errors, "data": data }),
-                None => json!({ "errors": errors }),
-            };
-            return failed(text.to_string());
+        let errors: Vec<Value> = answer.get("errors").and_then(Value::as_array).cloned().unwrap_or_default();
+        let value = answer.get_mut("data").and_then(|data| data.get_mut(&self.field.name)).map(Value::take);
+        match value {
+            Some(value) if errors.is_empty() && is_success => return Ok(value),
+            Some(value) if !value.is_null() && is_success && self.root == Root::Mutation => {
+                return Ok(json!({ "data": value, "errors": errors.iter().map(told).collect::<Vec<_>>() }));
+            }
+            value => self.put_back(&mut answer, value),
         }
-        match answer.get_mut("data").and_then(|data| data.get_mut(&self.field.name)) {
-            Some(value) if (200..300).contains(&status) => Ok(value.take()),
-            _ => failed(answer.to_string()),
+        let refusal = refusal(&shown(&answer, &errors));
+        let is_certain =
+            self.root == Root::Query || self.says_it_did_nothing(&answer, &errors, Status(status));
+        Err(if is_certain { NoResult::Failed(refusal) } else { NoResult::Unknown(refusal) })
+    }
+
+    fn put_back(&self, answer: &mut Value, value: Option<Value>) {
+        if let Some(value) = value
+            && let Some(data) = answer.get_mut("data").and_then(Value::as_object_mut)
+        {
+            data.insert(self.field.name.clone(), value);
         }
+    }
+
+    /// Whether a mutation's answer without a result says that it came to nothing: the service refused the request before it began,
+    /// or the field itself failed. An error below the field tells only that its answer is not whole, also where it took the whole
+    /// answer with it.
+    fn says_it_did_nothing(&self, answer: &Value, errors: &[Value], status: Status) -> bool {
+        let path = |error: &Value| error.get("path").and_then(Value::as_array).cloned().unwrap_or_default();
+        let is_at = |error: &Value, is_its_length: fn(usize) -> bool| {
+            let path = path(error);
+            path.first().is_some_and(|first| *first == self.field.name.as_str()) && is_its_length(path.len())
+        };
+        let data = answer.get("data");
+        let has_value =
+            data.and_then(|data| data.get(&self.field.name)).is_some_and(|value| !value.is_null());
+        if has_value || errors.iter().any(|error| is_at(error, |length| length > 1)) {
+            return false;
+        }
+        let failed_itself = errors.iter().any(|error| is_at(error, |length| length == 1));
+        // Without `data` nothing was executed. Where nothing of the protocol is answered, only the status tells.
+        let was_refused = data.is_none() && !(errors.is_empty() && status.is_success());
+        failed_itself || was_refused || status.is_refusal()
     }
 
     fn selection(&self, given: &Map<String, Value>) -> Result<Option<String>, RequestError> {
@@ -108,6 +155,33 @@ impl Operation {
             Some(_) => Err(refuse("must be a text".to_owned())),
         }
     }
+}
+
+/// The HTTP status of an answer.
+#[derive(Clone, Copy)]
+struct Status(u16);
+
+impl Status {
+    fn is_success(self) -> bool {
+        (200..300).contains(&self.0)
+    }
+
+    fn is_refusal(self) -> bool {
+        (400..500).contains(&self.0)
+    }
+}
+
+/// An answer without a result, as it is told.
+fn shown(answer: &Value, errors: &[Value]) -> String {
+    if errors.is_empty() {
+        return answer.to_string();
+    }
+    let errors: Vec<Value> = errors.iter().map(told).collect();
+    let text = match answer.get("data").filter(|data| !data.is_null()) {
+        Some(data) => json!({ "errors": errors, "data": data }),
+        None => json!({ "errors": errors }),
+    };
+    text.to_string()
 }
 
 /// What a person or a model can use of an error; extensions may be stack traces.

@@ -98,7 +98,9 @@ impl AddressKind {
 
     fn advice(self) -> &'static str {
         match self {
-            Self::Private => "set allow_private for this source if that is intended",
+            Self::Private => {
+                "if that is intended, name it with allow_hosts or allow_networks, or set allow_private"
+            }
             _ => "sources are never reached there",
         }
     }

@@ -87,9 +87,13 @@ impl Breaker {
         };
     }
 
-    /// Whether calls are refused at present.
-    pub fn is_open(&self) -> bool {
-        !matches!(self.state, State::Closed { .. })
+    /// How long until a call may be admitted; nothing while every call is.
+    pub fn pause(&self, now: Duration) -> Option<Duration> {
+        match self.state {
+            State::Closed { .. } => None,
+            State::Open { until } => Some(until.saturating_sub(now)),
+            State::Probing => Some(Duration::ZERO),
+        }
     }
 }
 
@@ -106,6 +110,14 @@ mod tests {
             breaker.report(START, Report::Failed);
         }
         breaker
+    }
+
+    #[test]
+    fn it_says_for_how_long_it_stays_open() {
+        let second = Duration::from_secs(1);
+        assert_eq!(Breaker::default().pause(START), None);
+        assert_eq!(opened().pause(START + second), Some(FIRST_PAUSE - second));
+        assert_eq!(opened().pause(START + FIRST_PAUSE + second), Some(Duration::ZERO));
     }
 
     #[test]
@@ -130,8 +142,9 @@ mod tests {
         assert!(breaker.admit(START + FIRST_PAUSE - Duration::from_millis(1)).is_err());
         assert_eq!(breaker.admit(START + FIRST_PAUSE), Ok(()));
         assert!(breaker.admit(START + FIRST_PAUSE).is_err());
+        assert_eq!(breaker.pause(START + FIRST_PAUSE), Some(Duration::ZERO));
         breaker.report(START + FIRST_PAUSE, Report::Worked);
-        assert!(!breaker.is_open());
+        assert_eq!(breaker.pause(START + FIRST_PAUSE), None);
     }
 
     #[test]

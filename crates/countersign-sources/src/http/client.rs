@@ -12,7 +12,7 @@ use tokio::time::Instant;
 use crate::http::address::{AddressPolicy, AddressRefused};
 use crate::http::breaker::{Breaker, Report};
 use crate::http::credentials::{self, Credential};
-use crate::http::exchange::{Answer, Exchange, Extent, Intent, Lost, NotSent};
+use crate::http::exchange::{Answer, Exchange, Extent, Intent, Lost, LostStage, NotSent};
 use crate::http::resolver::{GuardedResolver, check_literal};
 use crate::http::retry::wait_before_retry;
 use crate::request::HttpRequest;
@@ -132,7 +132,7 @@ impl HttpClient {
         }
         match tokio::spawn(async move { inner.send(&request, intent).await }).await {
             Ok(exchange) => exchange,
-            Err(error) => Exchange::Lost(Lost { reason: error.to_string(), status: None }),
+            Err(error) => Exchange::Lost(Lost { reason: error.to_string(), stage: LostStage::Broken }),
         }
     }
 
@@ -159,28 +159,32 @@ impl HttpClient {
         &self.inner.secrets
     }
 
-    /// Whether calls are refused because the source failed repeatedly.
-    pub fn is_circuit_open(&self) -> bool {
-        self.inner.breaker().is_open()
+    /// For how long calls are refused because the source failed repeatedly; nothing where they are not. Zero where the next call, or
+    /// one on its way, finds out whether it is back.
+    pub fn pause(&self) -> Option<Duration> {
+        self.inner.breaker().pause(self.inner.started.elapsed())
     }
 }
 
 impl Inner {
     async fn send(self: &Arc<Self>, request: &HttpRequest, intent: Intent) -> Exchange {
-        let mut attempt = 0;
+        let mut attempt = 1;
+        let mut permit = match self.admit() {
+            Ok(permit) => permit,
+            Err(refused) => return Exchange::NotSent(refused),
+        };
         loop {
-            attempt += 1;
-            let permit = match self.admit() {
-                Ok(permit) => permit,
-                Err(refused) => return Exchange::NotSent(refused),
-            };
             let exchange = self.follow(request, intent).await;
             permit.report(report_of(&exchange));
-            let Exchange::Answered(answer) = &exchange else { return exchange };
-            match wait_before_retry(intent, attempt, answer, SystemClock.now(), jitter()) {
-                Some(wait) => tokio::time::sleep(wait).await,
-                None => return exchange,
-            }
+            let wait = wait_before_retry(intent, attempt, &exchange, SystemClock.now(), jitter());
+            let Some(wait) = wait else { return exchange };
+            tokio::time::sleep(wait).await;
+            attempt += 1;
+            permit = match self.admit() {
+                Ok(permit) => permit,
+                // What was learned last says more than that the source is left alone now.
+                Err(_) => return exchange,
+            };
         }
     }
 
@@ -200,7 +204,8 @@ impl Inner {
                 None => return self.read(response).await,
             }
         }
-        Exchange::Lost(Lost { reason: format!("more than {MAX_REDIRECTS} redirects"), status: None })
+        let reason = format!("more than {MAX_REDIRECTS} redirects");
+        Exchange::Lost(Lost { reason, stage: LostStage::Redirected })
     }
 
     async fn open(
@@ -217,7 +222,7 @@ impl Inner {
             Ok(Err(error)) => Err(self.failure(error)),
             Err(_) => {
                 let reason = format!("no answer within {} s", headers_within.as_secs());
-                Err(Exchange::Lost(Lost { reason, status: None }))
+                Err(Exchange::Lost(Lost { reason, stage: LostStage::Silent }))
             }
         }
     }
@@ -254,7 +259,7 @@ impl Inner {
         if not_sent {
             Exchange::NotSent(NotSent::Unreachable(reason))
         } else {
-            Exchange::Lost(Lost { reason, status: None })
+            Exchange::Lost(Lost { reason, stage: LostStage::Broken })
         }
     }
 
@@ -272,10 +277,12 @@ impl Inner {
                 let body = self.secrets.redact_bytes(body);
                 Exchange::Answered(Answer { status, headers, body, extent })
             }
-            Ok(Err(error)) => Exchange::Lost(Lost { reason: self.describe(error), status: Some(status) }),
+            Ok(Err(error)) => {
+                Exchange::Lost(Lost { reason: self.describe(error), stage: LostStage::Answering(status) })
+            }
             Err(_) => {
                 let reason = format!("the answer was not complete within {} s", self.limits.body.as_secs());
-                Exchange::Lost(Lost { reason, status: Some(status) })
+                Exchange::Lost(Lost { reason, stage: LostStage::Answering(status) })
             }
         }
     }

@@ -52,8 +52,21 @@ pub enum NotSent {
 pub struct Lost {
     /// What happened.
     pub reason: String,
-    /// The status, where at least that came.
-    pub status: Option<u16>,
+    /// How far it had come.
+    pub stage: LostStage,
+}
+
+/// How far an exchange had come when its answer was lost.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LostStage {
+    /// The connection ended before the answer began.
+    Broken,
+    /// Time ran out before the answer began.
+    Silent,
+    /// The answer began with this status and did not end.
+    Answering(u16),
+    /// It led from one address to the next.
+    Redirected,
 }
 
 /// A whole answer, or the beginning of one that was too long.
@@ -122,7 +135,7 @@ mod tests {
         let answered = |status| {
             Exchange::Answered(Answer { status, headers: vec![], body: vec![], extent: Extent::Whole })
         };
-        let lost = || Exchange::Lost(Lost { reason: "closed".into(), status: None });
+        let lost = || Exchange::Lost(Lost { reason: "closed".into(), stage: LostStage::Broken });
         let not_sent = || Exchange::NotSent(NotSent::Unreachable("refused".into()));
         for (exchange, doubt) in [
             (lost(), true),

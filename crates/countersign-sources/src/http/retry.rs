@@ -1,11 +1,11 @@
-//! When a read is sent again: a pure decision on one answer.
+//! When a read is sent again: a pure decision on what became of it.
 
 use std::time::Duration;
 
 use countersign_core::time::Timestamp;
 use jiff::fmt::rfc2822::DateTimeParser;
 
-use crate::http::exchange::{Answer, Intent};
+use crate::http::exchange::{Exchange, Intent, Lost, LostStage};
 
 /// How often a read is sent in all.
 pub const MAX_ATTEMPTS: u32 = 3;
@@ -13,23 +13,28 @@ pub const MAX_ATTEMPTS: u32 = 3;
 pub const LONGEST_WAIT: Duration = Duration::from_secs(30);
 const FIRST_WAIT: Duration = Duration::from_millis(500);
 
-/// How long to wait before the same read is sent again; nothing if its answer stands.
+/// How long to wait before the same read is sent again; nothing if what became of it stands. A connection that ended before the
+/// answer began is tried again; one that took all the time it had is not, because its caller has waited long enough.
 ///
 /// `jitter` is between 0 and 1: callers that failed together must not come back together.
 pub(super) fn wait_before_retry(
     intent: Intent,
     attempt: u32,
-    answer: &Answer,
+    exchange: &Exchange,
     now: Timestamp,
     jitter: f64,
 ) -> Option<Duration> {
-    let may_retry = intent == Intent::Read && attempt < MAX_ATTEMPTS && matches!(answer.status, 429 | 503);
-    if !may_retry {
+    if intent != Intent::Read || attempt >= MAX_ATTEMPTS {
         return None;
     }
+    let asked = match exchange {
+        Exchange::Answered(answer) if matches!(answer.status, 429 | 503) => answer.header("retry-after"),
+        Exchange::Lost(Lost { stage: LostStage::Broken, .. }) => None,
+        _ => return None,
+    };
     let backoff =
         FIRST_WAIT.saturating_mul(1 << (attempt - 1).min(16)).mul_f64(0.5 + jitter.clamp(0.0, 1.0) / 2.0);
-    let wait = answer.header("retry-after").and_then(|text| retry_after(text, now)).unwrap_or(backoff);
+    let wait = asked.and_then(|text| retry_after(text, now)).unwrap_or(backoff);
     (wait <= LONGEST_WAIT).then_some(wait)
 }
 
@@ -47,7 +52,7 @@ fn retry_after(text: &str, now: Timestamp) -> Option<Duration> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::http::exchange::Extent;
+    use crate::http::exchange::{Answer, Extent, NotSent};
 
     /// 2026-11-16T12:00:00Z.
     const NOON: Timestamp = Timestamp::from_millis(1_794_830_400_000);
@@ -56,7 +61,24 @@ mod tests {
         let headers = retry_after.map(|text| ("retry-after".to_owned(), text.to_owned()));
         let headers = headers.into_iter().collect();
         let answer = Answer { status, headers, body: vec![], extent: Extent::Whole };
-        wait_before_retry(intent, attempt, &answer, NOON, 1.0)
+        wait_before_retry(intent, attempt, &Exchange::Answered(answer), NOON, 1.0)
+    }
+
+    #[test]
+    fn a_read_whose_connection_broke_before_an_answer_is_sent_again_and_nothing_else_that_was_lost() {
+        let lost = |intent, attempt, stage| {
+            let exchange = Exchange::Lost(Lost { reason: "closed".into(), stage });
+            wait_before_retry(intent, attempt, &exchange, NOON, 1.0)
+        };
+        assert_eq!(lost(Intent::Read, 1, LostStage::Broken), Some(FIRST_WAIT));
+        assert_eq!(lost(Intent::Read, 2, LostStage::Broken), Some(FIRST_WAIT * 2));
+        assert_eq!(lost(Intent::Read, MAX_ATTEMPTS, LostStage::Broken), None);
+        assert_eq!(lost(Intent::Write, 1, LostStage::Broken), None);
+        for stage in [LostStage::Silent, LostStage::Answering(200), LostStage::Redirected] {
+            assert_eq!(lost(Intent::Read, 1, stage), None, "{stage:?}");
+        }
+        let not_sent = Exchange::NotSent(NotSent::Unreachable("refused".into()));
+        assert_eq!(wait_before_retry(Intent::Read, 1, &not_sent, NOON, 1.0), None);
     }
 
     #[test]

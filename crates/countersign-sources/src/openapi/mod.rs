@@ -6,6 +6,7 @@
 mod answer;
 mod bodies;
 mod cycles;
+mod discriminator;
 mod document;
 pub(crate) mod effects;
 mod encode;

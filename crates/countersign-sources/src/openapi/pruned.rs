@@ -9,8 +9,7 @@ use serde::de::{Deserialize, DeserializeSeed, Deserializer, IgnoredAny, MapAcces
 use serde_json::{Map, Number, Value};
 
 /// Keys of OpenAPI objects and schemas that are skipped with everything below them.
-const SKIPPED: [&str; 8] =
-    ["callbacks", "discriminator", "example", "examples", "externalDocs", "links", "webhooks", "xml"];
+const SKIPPED: [&str; 7] = ["callbacks", "example", "examples", "externalDocs", "links", "webhooks", "xml"];
 /// The one extension that is read: GitHub marks path parameters whose value may contain slashes.
 pub(super) const MULTI_SEGMENT: &str = "x-multi-segment";
 /// Keys whose value is an object with names of the author's choice.

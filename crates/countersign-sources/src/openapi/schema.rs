@@ -9,6 +9,7 @@ use std::collections::{BTreeMap, HashMap};
 use serde_json::{Map, Value, json};
 
 use super::Document;
+use super::discriminator;
 use super::patterns::Patterns;
 
 /// Formats that are kept: the gateway checks formats, and documents use the others loosely.
@@ -194,7 +195,20 @@ impl<'d> Converter<'d> {
             }
         }
         self.say_default(keywords, &mut made)?;
+        if let Some(told) = self.told_variants(keywords) {
+            self.charge(told.len() + 1)?;
+            append(&mut made, &told);
+        }
         Ok(nullable(made, keywords))
+    }
+
+    /// Which property tells the variants of a choice apart, and how. Told and not demanded: a document that is wrong about it would
+    /// else refuse what its service takes.
+    fn told_variants(&self, keywords: &Map<String, Value>) -> Option<String> {
+        if self.direction != Direction::Input || self.detail == Detail::None {
+            return None;
+        }
+        discriminator::told(keywords, |reference| self.names.get(reference).cloned())
     }
 
     /// The gateway writes a schema's defaults into the arguments, and those of a document belong to the upstream: sent with a
@@ -211,12 +225,8 @@ impl<'d> Converter<'d> {
         if default.is_null() || self.detail == Detail::None || said.len() > BRIEF_CHARS {
             return Ok(());
         }
-        let text = match made.get("description").and_then(Value::as_str) {
-            Some(description) => format!("{description} Default: {said}."),
-            None => format!("Default: {said}."),
-        };
         self.charge(said.len() + 11)?;
-        made.insert("description".into(), text.into());
+        append(made, &format!("Default: {said}."));
         Ok(())
     }
 
@@ -359,6 +369,15 @@ impl<'d> Converter<'d> {
         }
         Ok(made)
     }
+}
+
+/// Adds a sentence to a schema's description.
+fn append(made: &mut Map<String, Value>, sentence: &str) {
+    let text = match made.get("description").and_then(Value::as_str) {
+        Some(description) => format!("{description} {sentence}"),
+        None => sentence.to_owned(),
+    };
+    made.insert("description".into(), text.into());
 }
 
 /// The schema of a file argument.

@@ -3,7 +3,7 @@
 use countersign_sources::RequestError;
 use countersign_sources::graphql::{
     FIELDS_ARGUMENT, INTROSPECTION_QUERY, MAX_SCHEMA_BYTES, MAX_SELECTION_BYTES, MAX_SELECTION_DEPTH, Mapped,
-    Options, Schema,
+    NoResult, Options, Schema,
 };
 use serde_json::{Value, json};
 
@@ -216,12 +216,58 @@ fn errors_are_a_failure_and_data_beside_them_is_told() {
         "data": { "product": { "id": "1", "price": null } },
         "errors": [{ "message": "no price", "path": ["product", "price"], "extensions": { "code": "X", "stack": "secret" } }],
     });
-    let failed = answer(200, partly).unwrap_err();
+    let failed = answer(200, partly).unwrap_err().answer().clone();
     assert!(failed.body.contains("no price") && failed.body.contains("\"id\":\"1\""), "{failed}");
     assert!(!failed.body.contains("secret"), "{failed}");
-    assert_eq!(answer(502, json!({ "data": { "product": {} } })).unwrap_err().status, 502);
-    assert!(operation.result(503, &[], b"<html>").unwrap_err().body.contains("<html>"));
+    assert_eq!(answer(502, json!({ "data": { "product": {} } })).unwrap_err().answer().status, 502);
+    assert!(operation.result(503, &[], b"<html>").unwrap_err().answer().body.contains("<html>"));
     assert!(answer(200, json!({ "data": {} })).is_err());
+}
+
+/// Told as failed, an agent would do it again.
+#[test]
+fn a_mutation_failed_only_where_its_answer_says_so() {
+    let mapped = small();
+    let operation = &mapped.operations["mutation.create_product"];
+    let answer = |status: u16, body: &Value| operation.result(status, &[], body.to_string().as_bytes());
+    let error = |path: Value| match path {
+        Value::Null => json!({ "message": "no" }),
+        path => json!({ "message": "no", "path": path }),
+    };
+    let field = "createProduct";
+    let done = json!({ "data": { field: { "product": { "id": "1", "price": null } } },
+        "errors": [error(json!([field, "product", "price"]))] });
+    let told = answer(200, &done).unwrap();
+    assert_eq!((&told["data"], &told["errors"]), (&done["data"][field], &done["errors"]), "it took effect");
+    for (status, body) in [
+        (200, json!({ "errors": [error(json!(null))] })),
+        (200, json!({ "errors": [error(json!(["mutation createProduct", field]))] })),
+        (400, json!({ "errors": [error(json!(null))] })),
+        (400, json!({ "data": null, "errors": [error(json!(null))] })),
+        (200, json!({ "data": { field: null }, "errors": [error(json!([field]))] })),
+        (200, json!({ "data": null, "errors": [error(json!([field]))] })),
+        (401, json!({ "message": "who are you" })),
+        (500, json!({ "message": "broken" })),
+    ] {
+        let failed = answer(status, &body).unwrap_err();
+        assert!(matches!(failed, NoResult::Failed(_)), "{status} {body}");
+    }
+    for (status, body) in [
+        (200, json!({ "data": { field: null }, "errors": [error(json!([field, "product", "id"]))] })),
+        (200, json!({ "data": null, "errors": [error(json!([field, "product", "id"]))] })),
+        (200, json!({ "errors": [error(json!([field, "product", "id"]))] })),
+        (200, json!({ "data": null, "errors": [error(json!(null))] })),
+        (200, json!({ "data": { field: null }, "errors": [error(json!(null))] })),
+        (200, json!({ "data": {} })),
+        (200, json!({})),
+        (500, json!({ "data": { field: { "product": { "id": "1" } } } })),
+        (500, json!({ "data": null, "errors": [error(json!([field, "product", "id"]))] })),
+    ] {
+        let unknown = answer(status, &body).unwrap_err();
+        assert!(matches!(unknown, NoResult::Unknown(_)), "{status} {body}");
+    }
+    assert!(matches!(operation.result(200, &[], b"<html>done</html>"), Err(NoResult::Unknown(_))));
+    assert!(matches!(operation.result(503, &[], b"<html>later</html>"), Err(NoResult::Failed(_))));
 }
 
 #[test]

@@ -237,6 +237,26 @@ fn only_a_key_that_must_be_given_makes_a_write_idempotent() {
 }
 
 #[test]
+fn an_agent_is_told_which_property_tells_the_variants_of_a_choice_apart() {
+    let pet = |name: &str| json!({ "type": "object", "required": ["kind"], "properties": { "kind": { "type": "string" }, name: {} } });
+    let choice = json!({
+        "description": "A pet.",
+        "oneOf": [{ "$ref": "#/components/schemas/Cat" }, { "$ref": "#/components/schemas/Dog" }],
+        "discriminator": { "propertyName": "kind", "mapping": { "meows": "#/components/schemas/Cat", "barks": "#/components/schemas/Dog" } },
+    });
+    let content = json!({ "application/json": { "schema": choice } });
+    let paths = json!({ "/pets": { "post": { "requestBody": { "content": content } } } });
+    let components = json!({ "schemas": { "Cat": pet("lives"), "Dog": pet("tricks") } });
+    let mapped = small::document(paths, components).map(&Options::default());
+    let body = &mapped.offer.tools[0].input_schema["properties"]["body"];
+    assert_eq!(
+        body["description"],
+        "A pet. `kind` says which variant it is: `barks` is Dog, `meows` is Cat."
+    );
+    assert!(body.get("discriminator").is_none(), "no keyword of JSON Schema");
+}
+
+#[test]
 fn yaml_words_stay_words() {
     let text = "openapi: 3.0.0\nservers: [{url: 'https://api.example'}]\npaths:\n  /x:\n    get:\n      parameters:\n        - {name: y, in: query, required: yes, schema: {type: string, enum: [x, y, no, on]}}\n      responses:\n        200: {description: ok}\n";
     let mapped =

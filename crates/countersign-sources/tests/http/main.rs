@@ -5,8 +5,8 @@
 mod server;
 
 use countersign_sources::http::{
-    AddressPolicy, Answer, Credential, Exchange, Extent, FAILURES_TO_OPEN, HttpClient, HttpLimits,
-    HttpOptions, Intent, NotSent,
+    AddressPolicy, Answer, Credential, Exchange, Extent, FAILURES_TO_OPEN, FIRST_PAUSE, HttpClient,
+    HttpLimits, HttpOptions, Intent, MAX_ATTEMPTS, NotSent,
 };
 use countersign_sources::{HttpRequest, MASK};
 
@@ -197,6 +197,24 @@ async fn a_read_is_sent_again_when_the_source_says_later_and_a_write_never() {
 }
 
 #[tokio::test]
+async fn a_read_whose_connection_broke_is_sent_again_within_a_bound_and_a_write_never() {
+    let server = Server::start(|number, _| match number {
+        1 => Action::Close,
+        2 => Action::Send(answer("200 OK", "", "at last")),
+        _ => Action::Close,
+    })
+    .await;
+    let client = client(local());
+    assert_eq!(answered(&client, get(&server.url("/")), Intent::Read).await.body, b"at last");
+    let write = client.send(post(&server.url("/"), "x"), Intent::Write).await;
+    assert!(write.is_in_doubt(Intent::Write), "{write:?}");
+    assert_eq!(server.requests().len(), 3, "the write was sent once");
+    let read = client.send(get(&server.url("/")), Intent::Read).await;
+    assert!(matches!(read, Exchange::Lost(_)), "{read:?}");
+    assert_eq!(server.requests().len(), 3 + MAX_ATTEMPTS as usize);
+}
+
+#[tokio::test]
 async fn a_write_whose_caller_went_away_still_reaches_the_server_whole() {
     let server = Server::start(|_, _| Action::Send(answer("200 OK", "", "done"))).await;
     let (client, request) = (client(local()), post(&server.url("/"), "the body"));
@@ -214,8 +232,11 @@ async fn a_source_that_keeps_failing_is_left_alone() {
     let server = Server::start(|_, _| Action::Close).await;
     let client = client(local());
     for _ in 0..FAILURES_TO_OPEN {
-        assert!(matches!(client.send(get(&server.url("/")), Intent::Read).await, Exchange::Lost(_)));
+        assert_eq!(client.pause(), None);
+        let exchange = client.send(post(&server.url("/"), ""), Intent::Write).await;
+        assert!(matches!(exchange, Exchange::Lost(_)), "{exchange:?}");
     }
+    assert!(client.pause().is_some_and(|pause| pause <= FIRST_PAUSE), "{:?}", client.pause());
     let exchange = client.send(get(&server.url("/")), Intent::Read).await;
     assert!(matches!(exchange, Exchange::NotSent(NotSent::CircuitOpen { .. })), "{exchange:?}");
     assert_eq!(server.requests().len(), FAILURES_TO_OPEN as usize);

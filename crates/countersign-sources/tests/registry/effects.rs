@@ -3,13 +3,15 @@
 use std::time::Duration;
 
 use countersign_core::execution::Status;
-use countersign_kernel::ports::{Acceptance, EffectSetting, SourceHealth, Sources as _, SourcesError};
+use countersign_kernel::ports::{
+    Acceptance, EffectSetting, SourceConfig, SourceHealth, Sources as _, SourcesError, ToolSettings,
+};
 use countersign_sdk::EffectClass;
 use countersign_sources::{Reading, SourceRegistry};
-use countersign_testkit::world::{InTests as _, admin};
+use countersign_testkit::world::{InTests as _, admin, yes};
 use serde_json::json;
 
-use crate::shop::{Shop, order};
+use crate::shop::{Mood, Shop, document, order};
 
 const LIST: &str = "shop.orders.list";
 const CREATE: &str = "shop.orders.create";
@@ -112,6 +114,31 @@ async fn the_effects_of_a_source_in_the_file_are_set_in_the_file() {
     registry.read_all().await;
     let refused = registry.set_effect(&admin(), "shop", says(LIST, EffectClass::Writes)).await.unwrap_err();
     assert_eq!(refused.code(), "source_in_file");
+}
+
+/// An operation that demands an idempotency key, at a service that takes the request and hangs up.
+async fn after_a_lost_answer(settings: ToolSettings) -> Status {
+    let shop = Shop::open().await;
+    let mut document = document("Lists the orders.", &shop.service.url);
+    let key = json!({ "name": "Idempotency-Key", "in": "header", "required": true, "schema": { "type": "string" } });
+    document["paths"]["/orders"]["post"]["parameters"] = json!([key]);
+    std::fs::write(shop.document(), document.to_string()).unwrap();
+    shop.registry.put(&admin(), SourceConfig { tools: settings, ..shop.config() }).await.unwrap();
+    shop.registry.accept(&admin(), "shop", Acceptance::default()).await.unwrap();
+    shop.service.is_now(Mood::HangsUp);
+    let mut arguments = order();
+    arguments["Idempotency-Key"] = json!("k-1");
+    let waiting = shop.gateway.ask(CREATE, arguments).await.unwrap();
+    shop.gateway.ann_says(&waiting, yes()).await.unwrap();
+    shop.gateway.end_of(&waiting).await.status
+}
+
+/// A source could else lower its own risk: what it said of itself would make a lost answer a failure, which agents try again.
+#[tokio::test]
+async fn a_lost_answer_is_a_doubt_unless_the_operator_says_that_the_tool_may_run_twice() {
+    assert_eq!(after_a_lost_answer(ToolSettings::default()).await, Status::InDoubt);
+    let said = ToolSettings { idempotent: vec!["orders.*".to_owned()], ..ToolSettings::default() };
+    assert_eq!(after_a_lost_answer(said).await, Status::Failed);
 }
 
 /// Whoever accepts while another sets an effect must not bring back the effect from before.

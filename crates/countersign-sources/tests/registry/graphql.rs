@@ -72,6 +72,23 @@ async fn a_graphql_servers_queries_flow_through_and_its_mutations_wait_for_a_per
     assert_eq!(after.value.unwrap().as_array().unwrap().len(), 2, "it was placed once");
 }
 
+/// It took effect, and one field of its answer could not be made: told as failed, an agent would order again.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_mutation_that_took_effect_and_answers_in_part_is_a_result_with_its_errors() {
+    let (shop, yoga) = (Shop::open().await, Yoga::start());
+    let config = json!({ "name": "yoga", "kind": "graphql", "url": yoga.url, "allowPrivate": true });
+    shop.registry.put(&admin(), SourceConfig::read(&config).unwrap()).await.unwrap();
+    shop.registry.accept(&admin(), "yoga", Acceptance::default()).await.unwrap();
+    let order = json!({ "order": { "what": "a bicycle" }, "fields": "what price" });
+    let waiting = shop.gateway.ask("yoga.mutation.place_order", order).await.unwrap();
+    shop.gateway.ann_says(&waiting, yes()).await.unwrap();
+    let end = shop.gateway.end_of(&waiting).await;
+    assert!(end.success(), "{end:?}");
+    let value = end.value.unwrap();
+    assert_eq!(value["data"], json!({ "what": "a bicycle", "price": null }));
+    assert_eq!(value["errors"][0]["message"], "the price list is away");
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn errors_of_a_graphql_server_are_told_beside_its_data() {
     let (shop, yoga) = (Shop::open().await, Yoga::start());

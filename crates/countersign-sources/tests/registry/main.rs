@@ -13,9 +13,12 @@ mod changing;
 mod effects;
 mod graphql;
 mod growing;
+mod hinted;
 mod mcp;
 mod openapi;
 mod outbound;
+mod reach;
+mod refresh;
 mod shapes;
 mod shop;
 #[path = "../upstream/toolbox.rs"]

@@ -1,7 +1,9 @@
 //! An OpenAPI service behind the gate.
 
 use countersign_core::execution::Status;
-use countersign_kernel::ports::{Acceptance, SourceConfig, SourceKind, Sources as _, ToolStanding};
+use countersign_kernel::ports::{
+    Acceptance, SourceConfig, SourceHealth, SourceKind, Sources as _, ToolStanding,
+};
 use countersign_sources::{Reading, SourceRegistry};
 use countersign_testkit::world::{InTests as _, admin, yes};
 use serde_json::json;
@@ -94,6 +96,25 @@ async fn a_write_that_was_sent_and_never_answered_is_in_doubt_and_not_sent_again
     let end = shop.gateway.end_of(&waiting).await;
     assert_eq!(end.status, Status::InDoubt, "{end:?}");
     assert_eq!(shop.service.asked().len(), 1);
+}
+
+#[tokio::test]
+async fn a_source_that_keeps_failing_is_shown_as_paused_with_the_time_until_it_is_tried_again() {
+    let shop = Shop::open().await;
+    shop.added().await;
+    let before = shop.registry.list().await.remove(0);
+    assert_eq!((before.health, before.problem), (SourceHealth::Ready, None));
+    shop.service.is_now(Mood::HangsUp);
+    // A read is sent several times before it fails.
+    for _ in 0..2 {
+        shop.gateway.ask(LIST, json!({})).await.unwrap();
+    }
+    let paused = shop.registry.list().await.remove(0);
+    assert_eq!(paused.health, SourceHealth::Paused);
+    let problem = paused.problem.unwrap();
+    assert!(problem.contains("tried again in ") && problem.contains(" s"), "{problem}");
+    let refused = shop.gateway.ask(LIST, json!({})).await.unwrap();
+    assert_eq!(refused.error.unwrap().code, "circuit_open");
 }
 
 #[tokio::test]

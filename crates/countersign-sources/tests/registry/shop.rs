@@ -9,7 +9,8 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse as _, Response};
 use countersign_kernel::Gateway;
 use countersign_kernel::ports::{
-    Acceptance, SecretPlace, SourceConfig, SourceDetail, SourceKind, Sources as _, ToolSettings, ToolStanding,
+    Acceptance, RefreshInterval, SecretPlace, SourceConfig, SourceDetail, SourceKind, Sources as _,
+    ToolSettings, ToolStanding,
 };
 use countersign_sdk::SecretString;
 use countersign_sources::{Reading, SecretReader, SourceRegistry};
@@ -92,6 +93,11 @@ impl Shop {
             },
             credentials: serde_json::from_value(json!([{ "as": "bearer", "env": "SHOP_KEY" }])).unwrap(),
             allow_private: true,
+            allow_hosts: vec![],
+            allow_networks: vec![],
+            proxy: None,
+            provider: None,
+            refresh: RefreshInterval::Never,
             trust_changes: false,
             tools: ToolSettings::default(),
         }

@@ -69,7 +69,8 @@ Examples:
   countersign source add mcp files -- npx -y @modelcontextprotocol/server-filesystem /srv
   countersign source add mcp tickets https://tickets.example/mcp --bearer-env TICKETS_TOKEN
   countersign source add mcp local http://127.0.0.1:3000/mcp --allow-private
-  countersign source add mcp jira --variable JIRA_TOKEN=MY_JIRA_TOKEN -- jira-mcp";
+  countersign source add mcp jira --variable JIRA_TOKEN=MY_JIRA_TOKEN -- jira-mcp
+  countersign source add mcp docs --folder /srv/docs --root /srv/docs --questions refuse -- docs-server";
 
 #[derive(Debug, Args)]
 #[command(
@@ -93,6 +94,15 @@ pub(crate) struct AddMcpArgs {
     /// Set a variable of the started program from a variable of the server's environment
     #[arg(long, value_name = "NAME=ENVVAR", value_parser = named_variable)]
     pub(crate) variable: Vec<NamedVariable>,
+    /// The folder that the program is started in [default: the current folder]
+    #[arg(long, value_name = "DIR", conflicts_with = "url")]
+    pub(crate) folder: Option<PathBuf>,
+    /// Tell the started program of this folder as one of its roots
+    #[arg(long, value_name = "DIR", conflicts_with = "url")]
+    pub(crate) root: Vec<PathBuf>,
+    /// Whether the server may ask people during a call; one that may not takes calls side by side [default: ask]
+    #[arg(long, value_name = "ask|refuse")]
+    pub(crate) questions: Option<QuestionsArg>,
     #[command(flatten)]
     pub(crate) common: SourceFlags,
 }
@@ -117,6 +127,9 @@ pub(crate) struct AddOpenApiArgs {
     /// A further host that some of its operations name and that may be reached
     #[arg(long, value_name = "HOST")]
     pub(crate) host: Vec<String>,
+    /// The value of a variable in the service's base URL
+    #[arg(long, value_name = "NAME=VALUE", value_parser = pair)]
+    pub(crate) variable: Vec<Pair>,
     #[command(flatten)]
     pub(crate) common: SourceFlags,
 }
@@ -124,17 +137,21 @@ pub(crate) struct AddOpenApiArgs {
 const ADD_GRAPHQL_EXAMPLES: &str = "\
 Examples:
   countersign source add graphql shop https://shop.example/graphql --header X-Api-Key=SHOP_KEY
-  countersign source add graphql shop https://shop.example/graphql --schema shop.graphql";
+  countersign source add graphql shop shop.graphql --server https://shop.example/graphql";
 
 #[derive(Debug, Args)]
 #[command(after_help = ADD_GRAPHQL_EXAMPLES)]
 pub(crate) struct AddGraphQlArgs {
     /// The source's name
     pub(crate) name: String,
-    /// Where it listens
-    pub(crate) url: String,
-    /// A file with its schema, where the endpoint answers no introspection
-    #[arg(long, value_name = "FILE")]
+    /// Where it listens; or a file with its schema (SDL or introspection), where the endpoint answers no introspection
+    #[arg(value_name = "URL|FILE")]
+    pub(crate) endpoint: String,
+    /// Where it listens, with a schema file
+    #[arg(long, value_name = "URL")]
+    pub(crate) server: Option<String>,
+    /// A file with its schema, beside the URL
+    #[arg(long, value_name = "FILE", conflicts_with = "server")]
     pub(crate) schema: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) common: SourceFlags,
@@ -146,6 +163,18 @@ pub(crate) struct SourceFlags {
     /// Let its address be loopback or private (never link-local or a metadata service)
     #[arg(long)]
     pub(crate) allow_private: bool,
+    /// Let this host name lead to private addresses
+    #[arg(long, value_name = "HOST")]
+    pub(crate) allow_host: Vec<String>,
+    /// Let its address be in this network, such as 10.1.0.0/16
+    #[arg(long, value_name = "NETWORK")]
+    pub(crate) allow_network: Vec<String>,
+    /// Reach it through this proxy; none is taken from the environment
+    #[arg(long, value_name = "URL")]
+    pub(crate) proxy: Option<String>,
+    /// How often to look whether it offers something else [default: 15m]
+    #[arg(long, value_name = "DURATION|never")]
+    pub(crate) refresh: Option<String>,
     /// Make new and changed tools callable without anybody accepting them
     #[arg(long)]
     pub(crate) trust_changes: bool,
@@ -179,9 +208,20 @@ pub(crate) struct SourceFlags {
     /// Tools that match destroy, whatever else is said of them: each call waits for a person
     #[arg(long, value_name = "PATTERN")]
     pub(crate) destructive: Vec<String>,
+    /// Running tools that match twice is the same as running them once: a lost answer is a failure, not a doubt
+    #[arg(long, value_name = "PATTERN")]
+    pub(crate) idempotent: Vec<String>,
+    /// Give a tool a path of your choice below the source's name, by what it is at the source: 'GET /issues=issues.all'
+    #[arg(long = "name", value_name = "OPERATION=PATH", value_parser = operation_name)]
+    pub(crate) tool_name: Vec<Pair>,
 }
 
 impl SourceFlags {
+    /// Whether something is said of how an address is reached.
+    pub(crate) fn says_how_to_reach(&self) -> bool {
+        self.proxy.is_some() || !self.allow_host.is_empty() || !self.allow_network.is_empty()
+    }
+
     /// Whether a credential is named that goes into a request.
     pub(crate) fn sends_credentials(&self) -> bool {
         let Self { bearer_env, bearer_file, basic, header, query, .. } = self;
@@ -224,6 +264,34 @@ pub(crate) enum ProtocolArg {
     Legacy,
     /// From 2026-07-28
     Modern,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum QuestionsArg {
+    /// It may
+    Ask,
+    /// It is told that nobody can be asked
+    Refuse,
+}
+
+/// A name and its value.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Pair {
+    pub(crate) name: String,
+    pub(crate) value: String,
+}
+
+fn pair(text: &str) -> Result<Pair, String> {
+    let (name, value) =
+        text.split_once('=').filter(|(name, _)| !name.is_empty()).ok_or("write NAME=VALUE")?;
+    Ok(Pair { name: name.to_owned(), value: value.to_owned() })
+}
+
+/// An operation may have `=` in its name, a path never has.
+fn operation_name(text: &str) -> Result<Pair, String> {
+    let is_whole = |(name, path): &(&str, &str)| !name.is_empty() && !path.is_empty();
+    let (name, path) = text.rsplit_once('=').filter(is_whole).ok_or("write OPERATION=PATH")?;
+    Ok(Pair { name: name.to_owned(), value: path.to_owned() })
 }
 
 /// A header or variable, and the variable of the server's environment that has its value.

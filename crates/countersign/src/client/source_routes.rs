@@ -1,7 +1,7 @@
 //! The routes of `source`.
 
 use countersign_server::wire::{AcceptRequest, List, Source, SourceConfig, SourceDetail};
-use reqwest::Method;
+use reqwest::{Method, RequestBuilder};
 
 use super::Client;
 use crate::exit::Problem;
@@ -12,9 +12,20 @@ impl Client {
         self.json(self.request(Method::GET, &["api", "sources"], &[])?).await
     }
 
-    /// One source with its tools.
+    /// One source with all its tools.
     pub(crate) async fn source(&self, name: &str) -> Result<SourceDetail, Problem> {
-        self.json(self.request(Method::GET, &["api", "sources", name], &[])?).await
+        self.whole(name, self.request(Method::GET, &["api", "sources", name], &[])?).await
+    }
+
+    /// A source of which a request answers the first part, with all its tools.
+    async fn whole(&self, name: &str, request: RequestBuilder) -> Result<SourceDetail, Problem> {
+        let mut detail: SourceDetail = self.json(request).await?;
+        while let Some(cursor) = detail.next_cursor.take() {
+            let query = [("cursor", cursor)];
+            let part = self.json(self.request(Method::GET, &["api", "sources", name], &query)?).await?;
+            detail.extend(part).map_err(|changed| Problem::new("not_what_was_shown", changed.to_string()))?;
+        }
+        Ok(detail)
     }
 
     /// What a source would bring. Nothing is kept.
@@ -25,12 +36,12 @@ impl Client {
 
     /// Adds a source. Its tools wait to be accepted.
     pub(crate) async fn add_source(&self, config: &SourceConfig) -> Result<SourceDetail, Problem> {
-        self.json(self.request(Method::POST, &["api", "sources"], &[])?.json(config)).await
+        self.whole(&config.name, self.request(Method::POST, &["api", "sources"], &[])?.json(config)).await
     }
 
     /// Reads anew what a source offers.
     pub(crate) async fn refresh_source(&self, name: &str) -> Result<SourceDetail, Problem> {
-        self.json(self.request(Method::POST, &["api", "sources", name, "refresh"], &[])?).await
+        self.whole(name, self.request(Method::POST, &["api", "sources", name, "refresh"], &[])?).await
     }
 
     /// Accepts tools as they were shown.
@@ -39,7 +50,8 @@ impl Client {
         name: &str,
         request: &AcceptRequest,
     ) -> Result<SourceDetail, Problem> {
-        self.json(self.request(Method::POST, &["api", "sources", name, "accept"], &[])?.json(request)).await
+        let accept = self.request(Method::POST, &["api", "sources", name, "accept"], &[])?;
+        self.whole(name, accept.json(request)).await
     }
 
     /// Removes a source and its tools.

@@ -17,6 +17,7 @@ use crate::contact::{Contact, Purpose, Ready};
 use crate::exit::{Exit, Problem};
 use crate::invocation::quoted;
 use crate::screen::{Format, Screen};
+use crate::span::size;
 use crate::table::Table;
 use crate::terminal::{self, Keyboard};
 use crate::{progress, shown};
@@ -68,11 +69,12 @@ impl AddChoice {
 
 async fn add(contact: &Contact, config: &SourceConfig) -> anyhow::Result<Exit> {
     let (screen, name) = (contact.screen, config.name.as_str());
+    let bytes = document_bytes(config);
     if !screen.can_ask() {
-        let added = loading(contact, name, contact.operator.add_source(config)).await?;
+        let added = loading(contact, name, bytes, contact.operator.add_source(config)).await?;
         return report_added(contact, &added);
     }
-    let preview = loading(contact, name, contact.operator.preview_source(config)).await?;
+    let preview = loading(contact, name, bytes, contact.operator.preview_source(config)).await?;
     let question = "Add this source? [y] add it and accept its tools   [l] add it and leave its tools waiting   anything else: \
                     add nothing\n(`l`, then `source accept`, shows every definition whole before you accept it.)\n> ";
     let text = view::source(&preview, Length::Summary, screen.err);
@@ -82,7 +84,7 @@ async fn add(contact: &Contact, config: &SourceConfig) -> anyhow::Result<Exit> {
         screen.note("Nothing was added.");
         return Ok(Exit::Done);
     }
-    let added = loading(contact, name, contact.operator.add_source(config)).await?;
+    let added = loading(contact, name, bytes, contact.operator.add_source(config)).await?;
     if choice == AddChoice::LeaveWaiting || waiting(&added, &[]).is_empty() {
         return report_added(contact, &added);
     }
@@ -122,11 +124,13 @@ fn table(sources: &[Source], screen: Screen) -> Table {
     for source in sources {
         let status = match source.health {
             SourceHealth::Ready => "ready",
+            SourceHealth::Paused => "paused",
             SourceHealth::Loading => "loading",
             SourceHealth::Failing => "failing",
         };
         let painted = match source.health {
             SourceHealth::Failing => screen.out.red(status),
+            SourceHealth::Paused => screen.out.yellow(status),
             SourceHealth::Ready | SourceHealth::Loading => status.to_owned(),
         };
         let origin = match source.origin {
@@ -152,7 +156,7 @@ async fn show(contact: &Contact, name: &str) -> anyhow::Result<Exit> {
 }
 
 async fn refresh(contact: &Contact, name: &str) -> anyhow::Result<Exit> {
-    let refreshed = loading(contact, name, contact.operator.refresh_source(name)).await?;
+    let refreshed = loading(contact, name, None, contact.operator.refresh_source(name)).await?;
     report(contact, &refreshed, Length::Summary)
 }
 
@@ -199,13 +203,21 @@ async fn remove(contact: &Contact, name: &str) -> anyhow::Result<Exit> {
     Ok(Exit::Done)
 }
 
+/// How large the document of a source is, where it is a file of this machine.
+fn document_bytes(config: &SourceConfig) -> Option<u64> {
+    let file = config.document.as_ref().or(config.schema.as_ref())?;
+    std::fs::metadata(file).ok().filter(std::fs::Metadata::is_file).map(|facts| facts.len())
+}
+
 /// Waits for the server while it reads a source.
 async fn loading(
     contact: &Contact,
     name: &str,
+    bytes: Option<u64>,
     request: impl Future<Output = Result<SourceDetail, Problem>>,
 ) -> Result<SourceDetail, Problem> {
-    let words = format!("reading what {} offers", shown::line(name));
+    let size = bytes.map(|bytes| format!(" ({})", size(bytes))).unwrap_or_default();
+    let words = format!("reading what {} offers{size}", shown::line(name));
     let answer = progress::while_waiting(contact.screen, words, request).await;
     answer.map_err(|problem| advised(problem, contact, name))
 }

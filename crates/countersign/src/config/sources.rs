@@ -6,9 +6,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use countersign_kernel::ports::SourceConfig;
+use countersign_kernel::ports::{RefreshInterval, SourceConfig};
 use countersign_server::wire::{
-    self, CredentialPlace, McpProtocol, SourceCredential, SourceKind, ToolSettings,
+    self, CredentialPlace, McpProtocol, McpQuestions, SourceCredential, SourceKind, ToolSettings,
 };
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
@@ -30,6 +30,8 @@ const KEYS: &[&str] = &[
     "folder",
     "protocol",
     "trust_annotations",
+    "questions",
+    "roots",
     "document",
     "server",
     "variables",
@@ -37,11 +39,26 @@ const KEYS: &[&str] = &[
     "schema",
     "auth",
     "allow_private",
+    "allow_hosts",
+    "allow_networks",
+    "proxy",
+    "refresh",
     "trust_changes",
     "tools",
 ];
 /// The keys of every kind.
-const SHARED_KEYS: &[&str] = &["name", "kind", "auth", "allow_private", "trust_changes", "tools"];
+const SHARED_KEYS: &[&str] = &[
+    "name",
+    "kind",
+    "auth",
+    "allow_private",
+    "allow_hosts",
+    "allow_networks",
+    "proxy",
+    "refresh",
+    "trust_changes",
+    "tools",
+];
 
 /// The sources of a file, and what of them makes no sense, by line. A file that is not TOML gives neither.
 pub(super) fn read(text: &str, file: Option<&Path>) -> (Vec<SourceEntry>, Vec<(usize, String)>) {
@@ -157,10 +174,19 @@ impl Reading<'_> {
             "variables" => config.variables = map(pair)?,
             "protocol" => config.protocol = Some(protocol(pair)?),
             "trust_annotations" => config.trust_annotations = truth(pair)?,
+            "questions" => config.questions = Some(questions(pair)?),
+            "roots" => config.roots = self.paths(pair)?,
             "allow_private" => config.allow_private = truth(pair)?,
+            "allow_hosts" => config.allow_hosts = texts(pair)?,
+            "allow_networks" => config.allow_networks = texts(pair)?,
+            "proxy" => config.proxy = Some(url(pair)?),
+            "refresh" => config.refresh = Some(interval(pair)?),
             "trust_changes" => config.trust_changes = truth(pair)?,
             "tools" => config.tools = tools(pair)?,
-            "auth" => config.credentials = self.auth(value)?,
+            "auth" => match provider(value)? {
+                Some(provider) => config.provider = Some(provider),
+                None => config.credentials = self.auth(value)?,
+            },
             // Name and kind were read before.
             _ => {}
         }
@@ -173,9 +199,17 @@ impl Reading<'_> {
     }
 
     fn path(&self, pair: Pair<'_, '_>) -> Result<String, String> {
-        let path = text(pair)?;
+        self.below((pair.0, text(pair)?))
+    }
+
+    fn paths(&self, pair: Pair<'_, '_>) -> Result<Vec<String>, String> {
+        texts(pair)?.iter().map(|path| self.below((pair.0, path))).collect()
+    }
+
+    /// A path below the file's folder, or a whole one.
+    fn below(&self, (key, path): (&str, &str)) -> Result<String, String> {
         if path.trim().is_empty() {
-            return Err(format!("{} is empty", pair.0));
+            return Err(format!("{key} is empty"));
         }
         if path.starts_with('~') {
             return Err(format!("{path:?}: `~` is not expanded here; write the whole path"));
@@ -200,13 +234,6 @@ impl Reading<'_> {
 
     fn credential(&self, table: &DeTable<'_>) -> Result<SourceCredential, String> {
         let keys: BTreeSet<&str> = table.keys().map(|key| key.get_ref().as_ref()).collect();
-        if keys.contains("provider") {
-            return Err(
-                "auth = { provider = … } is not supported by this version; until it is, name a token with \
-                        auth = { bearer_env = \"VARIABLE\" } or { bearer_file = \"FILE\" }"
-                    .to_owned(),
-            );
-        }
         let given =
             |key: &str| table.get(key).map(|value| text_of(&format!("auth.{key}"), value)).transpose();
         let file =
@@ -244,8 +271,19 @@ impl Reading<'_> {
     }
 }
 
-const AUTH_FORMS: &str = "write auth = { bearer_env = \"VARIABLE\" }, { bearer_file = \"FILE\" }, or a list of \
-                          { as = \"header\", name = \"X-Api-Key\", env = \"VARIABLE\" }";
+const AUTH_FORMS: &str = "write auth = { bearer_env = \"VARIABLE\" }, { bearer_file = \"FILE\" }, { provider = \"github\" }, or \
+                          a list of { as = \"header\", name = \"X-Api-Key\", env = \"VARIABLE\" }";
+
+/// The provider that `{ provider = "github" }` names: whose connections the calls are to use.
+fn provider(value: &Spanned<DeValue<'_>>) -> Result<Option<String>, String> {
+    let DeValue::Table(table) = value.get_ref() else { return Ok(None) };
+    let Some(named) = table.get("provider") else { return Ok(None) };
+    match text(("auth.provider", named))? {
+        "" => Err("auth.provider is empty".to_owned()),
+        _ if table.len() > 1 => Err("auth has either a provider or a credential, not both".to_owned()),
+        name => Ok(Some(name.to_owned())),
+    }
+}
 
 fn tools((key, value): Pair<'_, '_>) -> Result<ToolSettings, String> {
     let DeValue::Table(table) = value.get_ref() else {
@@ -261,10 +299,12 @@ fn tools((key, value): Pair<'_, '_>) -> Result<ToolSettings, String> {
             "read_only" => settings.read_only = texts(pair)?,
             "writes" => settings.writes = texts(pair)?,
             "destructive" => settings.destructive = texts(pair)?,
+            "idempotent" => settings.idempotent = texts(pair)?,
             "names" => settings.names = map(pair)?,
             other => {
                 return Err(format!(
-                    "there is no key `tools.{other}`; there are include, exclude, read_only, writes, destructive and names"
+                    "there is no key `tools.{other}`; there are include, exclude, read_only, writes, destructive, \
+                     idempotent and names"
                 ));
             }
         }
@@ -279,6 +319,19 @@ fn protocol(pair: Pair<'_, '_>) -> Result<McpProtocol, String> {
         "modern" => Ok(McpProtocol::Modern),
         other => Err(format!("protocol cannot be {other:?}; there are \"auto\", \"legacy\" and \"modern\"")),
     }
+}
+
+fn questions(pair: Pair<'_, '_>) -> Result<McpQuestions, String> {
+    match text(pair)? {
+        "ask" => Ok(McpQuestions::Ask),
+        "refuse" => Ok(McpQuestions::Refuse),
+        other => Err(format!("questions cannot be {other:?}; there are \"ask\" and \"refuse\"")),
+    }
+}
+
+fn interval(pair: Pair<'_, '_>) -> Result<String, String> {
+    let text = text(pair)?;
+    text.parse::<RefreshInterval>().map(|_| text.to_owned()).map_err(|error| error.to_string())
 }
 
 /// Whether a document is behind a URL. Everything else is a file.
@@ -355,8 +408,12 @@ variables = { region = "eu" }
 hosts = ["uploads.github.com"]
 auth = { bearer_env = "GH_TOKEN" }
 allow_private = true
+allow_hosts = ["db.lan"]
+allow_networks = ["10.1.0.0/16"]
+proxy = "http://proxy.example:3128"
+refresh = "1h"
 trust_changes = true
-tools = { include = ["issues.*"], exclude = ["issues.lock"], read_only = ["issues.list"], writes = ["a"], destructive = ["b"], names = { getIssue = "issues.get" } }
+tools = { include = ["issues.*"], exclude = ["issues.lock"], read_only = ["issues.list"], writes = ["a"], destructive = ["b"], idempotent = ["c"], names = { getIssue = "issues.get" } }
 
 [[source]]
 name = "files"
@@ -365,6 +422,9 @@ command = ["files-server", "/srv"]
 folder = "work"
 protocol = "legacy"
 trust_annotations = true
+questions = "refuse"
+roots = ["docs", "/srv"]
+refresh = "never"
 auth = [{ as = "variable", name = "TOKEN", file = "token" }]
 
 [[source]]
@@ -373,9 +433,15 @@ kind = "graphql"
 url = "https://shop.example/graphql/"
 schema = "/abs/shop.graphql"
 auth = [{ as = "header", name = "X-Api-Key", env = "KEY" }, { as = "basic", user = "ann", env = "PW" }]
+
+[[source]]
+name = "hub"
+kind = "graphql"
+url = "https://hub.example/graphql"
+auth = { provider = "github" }
 "#,
         );
-        let [github, files, shop] = &sources[..] else { panic!("{sources:?}") };
+        let [github, files, shop, hub] = &sources[..] else { panic!("{sources:?}") };
         let ports::SourceKind::OpenApi { document, server, variables, hosts } = &github.kind else {
             panic!("{github:?}")
         };
@@ -387,6 +453,15 @@ auth = [{ as = "header", name = "X-Api-Key", env = "KEY" }, { as = "basic", user
         assert!(github.allow_private && github.trust_changes && !files.trust_changes);
         assert_eq!(github.tools.names["getIssue"], "issues.get");
         assert_eq!(github.tools.exclude, ["issues.lock"]);
+        assert_eq!(github.tools.idempotent, ["c"]);
+        assert_eq!(
+            (&github.allow_hosts[..], &github.allow_networks[..]),
+            (&["db.lan".into()][..], &["10.1.0.0/16".into()][..])
+        );
+        assert_eq!(github.proxy.as_deref(), Some("http://proxy.example:3128"));
+        let intervals = [github, files, shop].map(|source| source.refresh.to_string());
+        assert_eq!(intervals, ["1h", "never", "15m"]);
+        assert_eq!((hub.provider.as_deref(), hub.credentials.len()), (Some("github"), 0));
         let env = |name: &str| SecretPlace::Env(name.to_owned());
         let bearer = CredentialConfig { goes: ports::CredentialPlace::Bearer, from: env("GH_TOKEN") };
         assert_eq!(github.credentials, [bearer]);
@@ -398,6 +473,8 @@ auth = [{ as = "header", name = "X-Api-Key", env = "KEY" }, { as = "basic", user
                 folder: Some("/etc/cs/work".into()),
                 protocol: ports::McpProtocol::Legacy,
                 trust_annotations: true,
+                questions: ports::McpQuestions::Refuse,
+                roots: vec!["/etc/cs/docs".into(), "/srv".into()],
             }
         );
         assert_eq!(files.credentials[0].from, SecretPlace::File("/etc/cs/token".into()));
@@ -432,10 +509,20 @@ auth = [{ as = "header", name = "X-Api-Key", env = "KEY" }, { as = "basic", user
                 "no key `tools.readonly`",
             ),
             (
-                "[[source]]\nname = \"a\"\nkind = \"mcp\"\nauth = { provider = \"github\" }",
-                4,
-                "not supported by this version",
+                "[[source]]\nname = \"a\"\nkind = \"mcp\"\ncommand = [\"x\"]\nauth = { provider = \"github\" }",
+                1,
+                "not for `command`",
             ),
+            (
+                "[[source]]\nname = \"a\"\nkind = \"mcp\"\nauth = { provider = \"github\", bearer_env = \"X\" }",
+                4,
+                "not both",
+            ),
+            ("[[source]]\nname = \"a\"\nkind = \"mcp\"\nrefresh = \"often\"", 4, "or \"never\""),
+            ("[[source]]\nname = \"a\"\nkind = \"mcp\"\nrefresh = \"1s\"", 4, "too short"),
+            ("[[source]]\nname = \"a\"\nkind = \"mcp\"\nquestions = \"no\"", 4, "\"refuse\""),
+            ("[[source]]\nname = \"a\"\nkind = \"graphql\"\nroots = [\"/srv\"]", 4, "has no `roots`"),
+            ("[[source]]\nname = \"a\"\nkind = \"mcp\"\nproxy = \"proxy:3128\"", 4, "is no URL"),
             (
                 "[[source]]\nname = \"a\"\nkind = \"mcp\"\nauth = { token = \"secret\" }",
                 4,

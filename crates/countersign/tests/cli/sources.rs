@@ -2,6 +2,7 @@
 
 use std::process::Command;
 use std::sync::Arc;
+use std::time::Duration;
 
 use countersign_kernel::NewToken;
 use countersign_kernel::ports::Sources;
@@ -147,6 +148,37 @@ fn at_a_terminal_a_source_is_shown_before_it_is_added_and_only_y_accepts_it() {
     terminal.answer(QUESTION, "y");
     assert!(terminal.ends_with(0).contains("2 tools are callable"));
     assert_eq!(desk.json(&["show", "files"])["callable"], 2);
+}
+
+#[cfg(unix)]
+#[test]
+fn while_a_document_is_read_a_terminal_shows_its_size_on_standard_error_and_nothing_else_does() {
+    const WORDS: &str = "reading what hub offers (1.5 MB)";
+    let desk = Desk::open();
+    let document = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(document.path(), vec![b' '; 1_500_000]).unwrap();
+    let file = document.path().to_str().unwrap();
+    let held = desk.sources.hold().unwrap();
+    let mut terminal = desk.at_terminal(&["add", "openapi", "hub", file]);
+    terminal.read_until(WORDS);
+    drop(held);
+    terminal.answer("before you accept it.)", "n");
+    terminal.ends_with(0);
+    let errors = tempfile::NamedTempFile::new().unwrap();
+    let mut command = desk.command(&["add", "openapi", "hub", file]);
+    command.env("TERM", "xterm");
+    let mut terminal = crate::terminal::Terminal::with_errors_in(&mut command, errors.reopen().unwrap());
+    let elsewhere = || std::fs::read_to_string(errors.path()).unwrap();
+    // What is typed before the question is there does not count.
+    while !elsewhere().contains("before you accept it.)") {
+        assert!(terminal.child.try_wait().unwrap().is_none(), "{}", elsewhere());
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    terminal.press("n\n");
+    let (output, elsewhere) = (terminal.ends_with(0), elsewhere());
+    assert!(!output.contains("reading what") && !elsewhere.contains("reading what"), "{output}\n{elsewhere}");
+    let added = desk.run(&["add", "openapi", "hub", file]);
+    assert!(!added.err.contains("reading what") && !added.out.contains("reading what"), "{added:?}");
 }
 
 #[cfg(unix)]

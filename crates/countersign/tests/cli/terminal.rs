@@ -31,6 +31,15 @@ impl Terminal {
     }
 
     pub(crate) fn with(command: &mut Command) -> Self {
+        Self::started(command, None)
+    }
+
+    /// A program whose standard error is a file.
+    pub(crate) fn with_errors_in(command: &mut Command, file: File) -> Self {
+        Self::started(command, Some(file))
+    }
+
+    fn started(command: &mut Command, errors: Option<File>) -> Self {
         let ours = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
         grantpt(&ours).unwrap();
         unlockpt(&ours).unwrap();
@@ -38,7 +47,8 @@ impl Terminal {
         let name = ptsname(&ours, Vec::new()).unwrap().into_string().unwrap();
         let theirs = OpenOptions::new().read(true).write(true).open(name).unwrap();
         let stream = || Stdio::from(theirs.try_clone().unwrap());
-        let child = command.stdin(stream()).stdout(stream()).stderr(stream()).spawn();
+        let errors = errors.map_or_else(stream, Stdio::from);
+        let child = command.stdin(stream()).stdout(stream()).stderr(errors).spawn();
         let keys = File::from(ours);
         let mut reader = keys.try_clone().unwrap();
         let (sender, screen) = channel();

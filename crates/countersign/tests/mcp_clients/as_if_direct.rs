@@ -152,6 +152,12 @@ const EVERYTHING: &[Meant] = &[
     },
     Meant {
         things: &["tool"],
+        place: "/annotations/idempotentHint",
+        why: "that a write may run twice is the operator's word alone",
+        is_so: |direct, gated| *direct == json!(true) && *gated == json!(false),
+    },
+    Meant {
+        things: &["tool"],
         place: "/inputSchema/$schema",
         why: "clients are shown one dialect, that of the protocol, and none by another name",
         is_so: |direct, gated| text(direct).contains("draft-07") && gated.is_null(),
@@ -235,8 +241,8 @@ const SHOWS: &[Meant] = &[
     Meant {
         things: &["tool"],
         place: "/annotations/idempotentHint",
-        why: "what saying nothing means is said",
-        is_so: |direct, gated| direct.is_null() && *gated == json!(false),
+        why: "what saying nothing means is said, and that a write may run twice is the operator's word alone",
+        is_so: |direct, gated| (direct.is_null() || *direct == json!(true)) && *gated == json!(false),
     },
     Meant {
         things: &["tool"],

@@ -146,23 +146,54 @@ fn more() -> Markup {
             (patterns("readOnly", "These only read", "Patterns of tools that change nothing, whatever the source says. Where several patterns cover a tool, the worst counts."))
             (patterns("writes", "These write", "Patterns of tools that change something and destroy nothing."))
             (patterns("destructive", "These destroy", "Patterns of tools that a person decides about before they run."))
-            div data-kinds="command mcp" {
-                (field("MCP revision", "protocol", "Which revision of MCP is spoken.", &html! {
-                    select #add-protocol name="protocol" data-type="string" aria-describedby="add-protocol-hint" {
-                        option value="" { "Whatever the server speaks" }
-                        option value="legacy" { "Up to 2025-11-25" }
-                        option value="modern" { "2026-07-28" }
-                    }
-                }))
-            }
+            (patterns("idempotent", "These may run twice", "Patterns of tools for which running twice is the same as running once. A call of them whose answer was lost fails; any other that may write is in doubt until a person settles it."))
+            (field("Look for changes every", "refresh", "90s, 15m (where this is empty), 24h or never. Changes of sources that tell of them are seen at once.", &line("refresh", "15m")))
+            (addresses())
+            (mcp_settings())
             div data-kinds="openapi" {
                 (field("Variables of its URL", "variables", "name=value, with blanks between.", &html! {
                     input #add-variables name="variables" data-type="pairs" placeholder="region=eu" maxlength="4000" autocomplete="off" spellcheck="false" aria-describedby="add-variables-hint";
                 }))
-                (field("Further hosts", "hosts", "Hosts beside the base URL’s that some of its operations may go to, with blanks between.", &html! {
-                    input #add-hosts name="hosts" data-type="words" placeholder="uploads.example.com" maxlength="4000" autocomplete="off" spellcheck="false" aria-describedby="add-hosts-hint";
-                }))
+                (field("Further hosts", "hosts", "Hosts beside the base URL’s that some of its operations may go to, with blanks between.", &words_line("hosts", "uploads.example.com")))
             }
+        }
+    }
+}
+
+fn words_line(name: &str, placeholder: &str) -> Markup {
+    html! { input id={ "add-" (name) } name=(name) data-type="words" placeholder=(placeholder) maxlength="4000" autocomplete="off" spellcheck="false" aria-describedby={ "add-" (name) "-hint" }; }
+}
+
+/// How its address is reached.
+fn addresses() -> Markup {
+    html! {
+        div data-kinds="mcp openapi graphql" {
+            (field("Private hosts", "allowHosts", "Host names that may lead to private addresses, with blanks between.", &words_line("allowHosts", "intranet.example")))
+            (field("Private networks", "allowNetworks", "Networks that its address may be in, with blanks between.", &words_line("allowNetworks", "10.1.0.0/16")))
+            (field("Proxy", "proxy", "The proxy through which it is reached. None is taken from the server’s environment.", &line("proxy", "http://proxy.example:3128")))
+        }
+    }
+}
+
+fn mcp_settings() -> Markup {
+    html! {
+        div data-kinds="command" {
+            (field("Roots", "roots", "Folders of the server’s machine that the program is told of, with blanks between.", &words_line("roots", "/srv/docs")))
+        }
+        div data-kinds="command mcp" {
+            (field("Its questions", "questions", "Whether it may ask people during a call. A program of an older revision takes one call at a time while it may.", &html! {
+                select #add-questions name="questions" data-type="string" aria-describedby="add-questions-hint" {
+                    option value="" { "It may ask" }
+                    option value="refuse" { "It may not ask" }
+                }
+            }))
+            (field("MCP revision", "protocol", "Which revision of MCP is spoken.", &html! {
+                select #add-protocol name="protocol" data-type="string" aria-describedby="add-protocol-hint" {
+                    option value="" { "Whatever the server speaks" }
+                    option value="legacy" { "Up to 2025-11-25" }
+                    option value="modern" { "2026-07-28" }
+                }
+            }))
         }
     }
 }

@@ -60,7 +60,7 @@ pub(crate) async fn page(
     Named(name): Named<String>,
     Params(wanted): Params<Wanted>,
 ) -> Result<Response, Trouble> {
-    let detail: SourceDetail = reader.get(&format!("/api/sources/{}", segment(&name))).await?;
+    let detail = reader.source(&name).await?;
     let view = View {
         detail: &detail,
         wanted: &wanted,
@@ -164,6 +164,7 @@ impl<'p> View<'p> {
         html! {
             @match (source.health, &source.problem) {
                 (SourceHealth::Loading, _) => p.warning { "The source is being read. This page shows its tools as soon as they are known." },
+                (SourceHealth::Paused, Some(problem)) => p.warning { "Calls are refused for a while: " (text(problem)) "." },
                 (_, Some(problem)) => div.refused role="alert" {
                     p { strong { "It cannot be read: " } (text(problem)) }
                     @if let Some(advice) = advice("source_unreachable") { p { (advice) } }

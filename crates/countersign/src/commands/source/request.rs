@@ -1,13 +1,15 @@
 //! The configuration that `source add` sends, made of its flags.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use countersign_server::wire::{
-    CredentialPlace, McpProtocol, SourceConfig, SourceCredential, SourceKind, ToolSettings,
+    CredentialPlace, McpProtocol, McpQuestions, SourceConfig, SourceCredential, SourceKind, ToolSettings,
 };
 
 use crate::args::{
-    AddGraphQlArgs, AddMcpArgs, AddOpenApiArgs, AddSourceCommand, NamedVariable, ProtocolArg, SourceFlags,
+    AddGraphQlArgs, AddMcpArgs, AddOpenApiArgs, AddSourceCommand, NamedVariable, Pair, ProtocolArg,
+    QuestionsArg, SourceFlags,
 };
 use crate::config::is_url;
 use crate::exit::Problem;
@@ -22,12 +24,28 @@ pub(super) fn of(command: AddSourceCommand) -> Result<SourceConfig, Problem> {
 }
 
 fn mcp(args: AddMcpArgs) -> Result<SourceConfig, Problem> {
-    let AddMcpArgs { name, url, command, protocol, trust_annotations, variable, common } = args;
+    let AddMcpArgs {
+        name,
+        url,
+        command,
+        protocol,
+        trust_annotations,
+        variable,
+        folder,
+        root,
+        questions,
+        common,
+    } = args;
     let is_started = !command.is_empty();
     if is_started && common.sends_credentials() {
         let message = "a program that is started gets its credentials as variables";
         return Err(Problem::usage(message)
             .hint("Use --variable NAME=ENVVAR instead of --bearer-…, --basic, --header and --query."));
+    }
+    if is_started && common.says_how_to_reach() {
+        let message =
+            "--proxy, --allow-host and --allow-network are for a source with a URL, not for a program";
+        return Err(Problem::usage(message));
     }
     if !is_started && !variable.is_empty() {
         return Err(Problem::usage("--variable is for a program that is started: -- COMMAND")
@@ -36,7 +54,13 @@ fn mcp(args: AddMcpArgs) -> Result<SourceConfig, Problem> {
     let mut config = SourceConfig::new(name, SourceKind::Mcp);
     config.url = url;
     // The program runs where the person is who adds it, as if they had started it: its arguments may be relative.
-    config.folder = is_started.then(|| absolute(Path::new("."))).transpose()?;
+    let folder = folder.as_deref().unwrap_or(Path::new("."));
+    config.folder = is_started.then(|| absolute(folder)).transpose()?;
+    config.roots = root.iter().map(|root| absolute(root)).collect::<Result<_, _>>()?;
+    config.questions = questions.map(|questions| match questions {
+        QuestionsArg::Ask => McpQuestions::Ask,
+        QuestionsArg::Refuse => McpQuestions::Refuse,
+    });
     config.command = command;
     config.protocol = protocol.map(|protocol| match protocol {
         ProtocolArg::Auto => McpProtocol::Auto,
@@ -59,27 +83,44 @@ fn openapi(args: AddOpenApiArgs) -> Result<SourceConfig, Problem> {
     });
     config.server = args.server;
     config.hosts = args.host;
+    config.variables = map(args.variable);
     with_flags(&mut config, args.common)?;
     Ok(config)
 }
 
 fn graphql(args: AddGraphQlArgs) -> Result<SourceConfig, Problem> {
-    if !is_url(&args.url) {
-        let message = format!("{:?} is no URL of a GraphQL endpoint", args.url);
-        return Err(
-            Problem::usage(message).hint("Name the endpoint, and give a schema file with --schema FILE.")
-        );
+    let AddGraphQlArgs { name, endpoint, server, schema, common } = args;
+    let mut config = SourceConfig::new(name, SourceKind::GraphQl);
+    match (is_url(&endpoint), server) {
+        (true, None) => {
+            config.url = Some(endpoint);
+            config.schema = schema.as_deref().map(absolute).transpose()?;
+        }
+        (false, Some(server)) if is_url(&server) => {
+            config.schema = Some(absolute(Path::new(&endpoint))?);
+            config.url = Some(server);
+        }
+        (true, Some(_)) => {
+            return Err(Problem::usage("--server is for a schema file; the URL is given already")
+                .hint("Name the endpoint alone, or a schema file and --server URL."));
+        }
+        (false, _) => {
+            let message = format!("{endpoint:?} is no URL of a GraphQL endpoint");
+            return Err(Problem::usage(message)
+                .hint("Name the endpoint. Where that is a schema file, say where the endpoint is with --server URL."));
+        }
     }
-    let mut config = SourceConfig::new(args.name, SourceKind::GraphQl);
-    config.url = Some(args.url);
-    config.schema = args.schema.as_deref().map(absolute).transpose()?;
-    with_flags(&mut config, args.common)?;
+    with_flags(&mut config, common)?;
     Ok(config)
 }
 
 fn with_flags(config: &mut SourceConfig, flags: SourceFlags) -> Result<(), Problem> {
     let SourceFlags {
         allow_private,
+        allow_host,
+        allow_network,
+        proxy,
+        refresh,
         trust_changes,
         bearer_env,
         bearer_file,
@@ -91,11 +132,15 @@ fn with_flags(config: &mut SourceConfig, flags: SourceFlags) -> Result<(), Probl
         read_only,
         writes,
         destructive,
+        idempotent,
+        tool_name,
     } = flags;
     config.allow_private = allow_private;
+    (config.allow_hosts, config.allow_networks) = (allow_host, allow_network);
+    (config.proxy, config.refresh) = (proxy, refresh);
     config.trust_changes = trust_changes;
     config.tools =
-        ToolSettings { include, exclude, read_only, writes, destructive, ..ToolSettings::default() };
+        ToolSettings { include, exclude, read_only, writes, destructive, idempotent, names: map(tool_name) };
     if bearer_env.is_some() || bearer_file.is_some() {
         let file = bearer_file.as_deref().map(absolute).transpose()?;
         let goes = CredentialPlace::Bearer;
@@ -110,6 +155,10 @@ fn with_flags(config: &mut SourceConfig, flags: SourceFlags) -> Result<(), Probl
         config.credentials.extend(named.into_iter().map(|named| from_variable(place, named)));
     }
     Ok(())
+}
+
+fn map(pairs: Vec<Pair>) -> BTreeMap<String, String> {
+    pairs.into_iter().map(|Pair { name, value }| (name, value)).collect()
 }
 
 fn from_variable(goes: CredentialPlace, named: NamedVariable) -> SourceCredential {
@@ -169,7 +218,7 @@ mod tests {
                 "trustAnnotations": true, "trustChanges": true,
                 "credentials": [{ "as": "variable", "name": "T", "env": "MY_T" }],
                 "tools": { "include": ["read_*"], "exclude": ["x"], "readOnly": ["read_file"], "writes": [],
-                           "destructive": [], "names": {} },
+                           "destructive": [], "idempotent": [], "names": {} },
             })
         );
         let config = sent(&[
@@ -212,6 +261,34 @@ mod tests {
     }
 
     #[test]
+    fn how_a_source_is_reached_and_named_can_be_said_with_flags() {
+        let here = std::env::current_dir().unwrap();
+        let line = "openapi gh gh.json --variable region=eu=1 --proxy http://proxy:3128 --allow-host db.lan --allow-network \
+                    10.1.0.0/16 --refresh 1h --idempotent issues.put --name getIssue?a=b=issues.get";
+        let config = sent(&line.split_whitespace().collect::<Vec<_>>()).unwrap();
+        assert_eq!(config["variables"], json!({ "region": "eu=1" }));
+        assert_eq!((&config["proxy"], &config["refresh"]), (&json!("http://proxy:3128"), &json!("1h")));
+        assert_eq!(
+            (&config["allowHosts"], &config["allowNetworks"]),
+            (&json!(["db.lan"]), &json!(["10.1.0.0/16"]))
+        );
+        let tools = &config["tools"];
+        assert_eq!(
+            (&tools["idempotent"], &tools["names"]),
+            (&json!(["issues.put"]), &json!({ "getIssue?a=b": "issues.get" }))
+        );
+        let line = "mcp docs --folder work --root /srv --root here --questions refuse --refresh never -- docs-server";
+        let config = sent(&line.split_whitespace().collect::<Vec<_>>()).unwrap();
+        assert_eq!(config["folder"], json!(here.join("work")));
+        assert_eq!(config["roots"], json!(["/srv", here.join("here")]));
+        assert_eq!((&config["questions"], &config["refresh"]), (&json!("refuse"), &json!("never")));
+        let config =
+            sent(&["graphql", "shop", "s.graphql", "--server", "https://x.example/graphql"]).unwrap();
+        let expected = (json!("https://x.example/graphql"), json!(here.join("s.graphql")));
+        assert_eq!((&config["url"], &config["schema"]), (&expected.0, &expected.1));
+    }
+
+    #[test]
     fn a_file_is_sent_with_its_whole_path_and_a_url_as_it_is() {
         let here = std::env::current_dir().unwrap();
         let config =
@@ -235,6 +312,10 @@ mod tests {
             (&["mcp", "x", "https://x", "--variable", "A=B"], "-- COMMAND"),
             (&["mcp", "x", "https://x", "--header", "A=sk-123"], "not the secret itself"),
             (&["graphql", "x", "schema.graphql"], "is no URL"),
+            (&["graphql", "x", "https://x", "--server", "https://y"], "for a schema file"),
+            (&["mcp", "x", "https://x", "--root", "/srv"], "cannot be used with"),
+            (&["mcp", "x", "--proxy", "http://p:1", "--", "y"], "not for a program"),
+            (&["openapi", "x", "f", "--name", "getIssue"], "OPERATION=PATH"),
             (&["openapi", "x", "f", "--bearer-env", "A", "--bearer-file", "f"], "cannot be used with"),
         ] {
             let refused = sent(words).unwrap_err();

@@ -249,7 +249,14 @@ mod tests {
         };
         let unmapped =
             vec![UnmappedOperation { origin: "POST /upload".into(), reason: "multipart body".into() }];
-        SourceDetail { source, digest: "d".into(), tools, unmapped, warnings: vec!["no TLS".into()] }
+        SourceDetail {
+            source,
+            digest: "d".into(),
+            tools,
+            next_cursor: None,
+            unmapped,
+            warnings: vec!["no TLS".into()],
+        }
     }
 
     #[test]
