@@ -142,7 +142,8 @@ impl Kernel {
             let problem = format!("an idempotency key is 1 to {MAX_KEY_BYTES} visible ASCII characters");
             return Err(CallError::NotAllowed(problem));
         }
-        if self.sessions.owner(&*self.store, session).await?.as_ref() != Some(&caller.principal.id) {
+        let owner = self.sessions.owner(&*self.store, session).await?;
+        if owner.is_none_or(|owner| owner.principal != caller.principal.id) {
             return Err(CallError::SessionNotFound);
         }
         Ok(())

@@ -12,7 +12,7 @@ use countersign_core::grant::Grant;
 use countersign_core::ids::{CallNo, ElicitationId, ExecutionId, GrantId};
 use countersign_core::policy::{Explanation, Policy, Subject};
 use countersign_core::time::Timestamp;
-use countersign_sdk::{Plugin, PluginError, PrincipalId, SessionId, Tool};
+use countersign_sdk::{Plugin, PluginError, SessionId, Tool};
 use serde_json::Value;
 use tokio::sync::{broadcast, watch};
 
@@ -38,7 +38,7 @@ use crate::ports::{
 use crate::registry::{self, Until};
 use crate::result::{ExecutionResult, Pending};
 use crate::script::{Places, RunRequest, share_of};
-use crate::sessions::SessionError;
+use crate::sessions::{SessionError, SessionOwner};
 use crate::settings::Settings;
 use crate::storage_allowance::StorageAllowance;
 
@@ -369,7 +369,8 @@ impl Gateway {
         settled.unwrap_or(Err(SettleError::NotFound))
     }
 
-    /// Opens a session; opening one's own again changes nothing.
+    /// Opens a session for a client of the caller; one that this client opened before is opened again as it is. A session of
+    /// somebody else or of another client is [`SessionError::Taken`].
     pub async fn open_session(
         &self,
         by: &Caller,
@@ -472,7 +473,7 @@ impl Gateway {
     }
 
     /// The owner of a session.
-    pub async fn session_owner(&self, id: &SessionId) -> Result<Option<PrincipalId>, GatewayError> {
+    pub async fn session_owner(&self, id: &SessionId) -> Result<Option<SessionOwner>, GatewayError> {
         self.kernel.sessions.owner(&*self.kernel.store, id).await
     }
 

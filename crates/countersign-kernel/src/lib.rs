@@ -60,7 +60,7 @@ pub use hooks::{HookCall, HookError, HookVerdict, PostHook, PreHook};
 pub use result::{CallSummary, ExecutionResult, Pending};
 pub use script::RunRequest;
 pub use search::Hit;
-pub use sessions::SessionError;
+pub use sessions::{SessionError, SessionOwner};
 pub use settings::{People, Settings};
 pub use tokens::{Minted, NewToken, TokenError};
 pub use users::{MAX_USERS, UserChange, UserError, UserStatus};

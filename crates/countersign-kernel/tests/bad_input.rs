@@ -221,6 +221,30 @@ async fn ids_that_are_none_are_refused_and_ids_of_nothing_find_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_session_of_another_client_of_the_same_principal_is_not_there() {
+    let gateway = World::new(1).start().await;
+    let opened = gateway.open_session(&agent(), "mcp/one", None).await.unwrap();
+    for client in ["mcp/two", "mcp", "rest", "MCP/one"] {
+        let named = gateway.open_session(&agent(), client, Some(opened.clone())).await;
+        assert!(matches!(named, Err(SessionError::Taken)), "{client}: {named:?}");
+    }
+    assert_eq!(gateway.open_session(&agent(), "mcp/one", Some(opened.clone())).await.unwrap(), opened);
+    let owner = gateway.session_owner(&opened).await.unwrap().unwrap();
+    assert_eq!((owner.principal, owner.client.as_str()), (agent().principal.id, "mcp/one"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_name_of_the_terminals_session_is_kept_for_people() {
+    let gateway = World::new(1).start().await;
+    let local = || Some(SessionId::parse("ses_local").unwrap());
+    let squatted = gateway.open_session(&agent(), "rest", local()).await;
+    assert!(matches!(squatted, Err(SessionError::Taken)), "{squatted:?}");
+    assert_eq!(Some(gateway.open_session(&ann(), "rest", local()).await.unwrap()), local());
+    let joined = gateway.open_session(&agent(), "rest", local()).await;
+    assert!(matches!(joined, Err(SessionError::Taken)), "{joined:?}");
+}
+
+#[tokio::test(start_paused = true)]
 async fn sessions_that_are_unknown_or_somebody_elses_do_not_exist() {
     let gateway = World::new(1).start().await;
     let unknown = CallRequest {

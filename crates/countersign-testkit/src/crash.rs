@@ -147,7 +147,7 @@ fn process(world: &World, history: &History, scenario: &Scenario, faults: &Fault
         let store = Arc::new(FaultyStore::new(Arc::new(world.disk.clone()), faults.clone()));
         let life = async {
             let Ok(gateway) = world.builder(store).start().await else { return };
-            if gateway.open_session(&agent(), "crash", Some(session())).await.is_err() {
+            if gateway.open_session(&agent(), "test", Some(session())).await.is_err() {
                 return;
             }
             agent_calls(&gateway, history, scenario).await;

@@ -125,7 +125,7 @@ impl<'a> Attendance<'a> {
     /// Waits until the execution is over or waits for a person, and goes on as this client can.
     pub(super) async fn see_through(&mut self, shape: Shape) -> Result<CallToolResponse, Unanswered> {
         let result = self.until_paused().await?;
-        if self.incoming.way == Way::Rounds && !result.pending.is_empty() {
+        if self.incoming.way == Way::Rounds && self.incoming.is_asked_here(&result).await? {
             return Ok(self.incoming.input_required(&result, 0)?);
         }
         let result = self.until_decided(result).await?;
@@ -143,11 +143,13 @@ impl<'a> Attendance<'a> {
                 return Ok(result);
             }
             match self.incoming.way {
-                Way::Prompts => match self.ask_in_client(&result).await? {
-                    Asked::Decided => result = self.until_paused().await?,
-                    Asked::LeftOpen => return self.as_it_stands().await,
-                },
-                Way::Rounds | Way::Hold => return self.hold().await,
+                Way::Prompts if self.incoming.is_asked_here(&result).await? => {
+                    match self.ask_in_client(&result).await? {
+                        Asked::Decided => result = self.until_paused().await?,
+                        Asked::LeftOpen => return self.as_it_stands().await,
+                    }
+                }
+                Way::Prompts | Way::Rounds | Way::Hold => return self.hold().await,
             }
         }
     }

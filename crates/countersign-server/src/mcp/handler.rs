@@ -40,7 +40,7 @@ use super::source_reads::WaitingReads;
 use super::upstream::is_upstream_call;
 use super::words::Words;
 use crate::links::Links;
-use crate::session::MCP_CLIENT;
+use crate::session::mcp_client;
 
 type Context = RequestContext<RoleServer>;
 
@@ -311,7 +311,7 @@ impl ServerHandler for Handler {
     ) -> Result<InitializeResult, ErrorData> {
         let caller = self.incoming(&context)?.caller;
         let info = self.negotiate_initialize(&request)?;
-        let client = format!("{MCP_CLIENT}/{}", client_name(&request.client_info.name));
+        let client = mcp_client(&client_name(&request.client_info.name));
         let opened = self.front.gateway.open_session(&caller, &client, None).await;
         let session = opened.map_err(|error| unavailable(error.code(), &error.to_string()))?;
         // A client says hello once in a conversation; a second time changes nothing.

@@ -16,7 +16,7 @@ use super::conversation::Conversation;
 use super::person::{CHANNEL, person_at_client};
 use super::question;
 use super::requests::Way;
-use crate::session::MCP_CLIENT;
+use crate::session::is_of_mcp_client;
 
 /// How often a client that answers nonsense is asked again.
 pub(super) const MOST_UNREAD: u8 = 3;
@@ -167,8 +167,17 @@ impl super::requests::Incoming<'_> {
         }
     }
 
-    /// Whether a question is of a call that this very client made over MCP. What the same token calls over REST was never
-    /// shown here.
+    /// Whether what an execution asks can be put to this client: it asks its user, and the call is its own.
+    pub(super) async fn is_asked_here(&self, result: &ExecutionResult) -> Result<bool, ErrorData> {
+        match result.paused() {
+            // All questions of an execution are of one session.
+            Some(pending) => self.asked_it(&pending.elicitation).await,
+            None => Ok(false),
+        }
+    }
+
+    /// Whether a question is of a call that this very client made over MCP. What the same token calls over REST is in
+    /// another session, and was never shown here.
     async fn asked_it(&self, elicitation: &Elicitation) -> Result<bool, ErrorData> {
         if self.way == Way::Hold {
             return Ok(false);
@@ -176,7 +185,7 @@ impl super::requests::Incoming<'_> {
         let gateway = &self.front.gateway;
         let row = gateway.elicitation(elicitation.id).await.map_err(|error| unserved(&error))?;
         let Some(row) = row.filter(|row| row.requester == self.caller.principal.id) else { return Ok(false) };
-        let session = gateway.session(&row.session).await.map_err(|error| unserved(&error))?;
-        Ok(session.is_some_and(|session| session.client.starts_with(MCP_CLIENT)))
+        let owner = gateway.session_owner(&row.session).await.map_err(|error| unserved(&error))?;
+        Ok(owner.is_some_and(|owner| is_of_mcp_client(&owner)))
     }
 }

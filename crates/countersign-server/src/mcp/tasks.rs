@@ -109,7 +109,7 @@ impl Incoming<'_> {
 
     async fn payload(&self, result: &ExecutionResult) -> Result<TaskPayload, ErrorData> {
         if !result.pending.is_empty() {
-            if self.way != Way::Rounds {
+            if self.way != Way::Rounds || !self.is_asked_here(result).await? {
                 return Ok(TaskPayload::Working);
             }
             let questions = result.pending.iter().map(|pending| &pending.elicitation);

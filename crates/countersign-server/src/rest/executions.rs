@@ -23,12 +23,10 @@ use super::own;
 use super::pages::{MAX_LIMIT, Part};
 use crate::access::Credential;
 use crate::refusal::Refusal;
-use crate::session::{OWN_SESSION, Through, own_session};
+use crate::session::{Through, named_session, own_session};
 use crate::shared::Shared;
 use crate::{trace, wire};
 
-/// Who opens a session that a REST client names.
-const CLIENT: &str = "rest";
 /// What the caller reads of an execution that was stopped over REST.
 const STOPPED: &str = "stopped by its caller or a person";
 
@@ -330,13 +328,7 @@ async fn session(shared: &Shared, caller: &Caller, id: Option<&str>) -> Result<S
     let Some(id) = id else { return Ok(own_session(&shared.gateway, caller, Through::Rest).await?) };
     let id = SessionId::parse(id)
         .map_err(|error| Refusal::new(422, "bad_session", format!("`sessionId`: {error}")))?;
-    if id.as_str().starts_with(OWN_SESSION)
-        && id != own_session(&shared.gateway, caller, Through::Rest).await?
-    {
-        // Somebody else's, or made to look like it.
-        return Err(Refusal::new(404, "session_not_found", "there is no such session of yours"));
-    }
-    Ok(shared.gateway.open_session(caller, CLIENT, Some(id)).await?)
+    Ok(named_session(&shared.gateway, caller, id).await?)
 }
 
 /// How long a server that stops still waits: what asks is answered at once, and what runs may come to its end while

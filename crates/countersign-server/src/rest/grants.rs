@@ -14,6 +14,7 @@ use countersign_sdk::SessionId;
 
 use super::body::{Body, Named};
 use crate::refusal::Refusal;
+use crate::session::is_own_over_rest;
 use crate::shared::Shared;
 use crate::wire;
 
@@ -95,10 +96,10 @@ pub(super) async fn revoke(
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// A session that the caller may see: their own, or any where they may decide.
+/// A session that the caller may see: their own of REST, or any where they may decide.
 async fn session(shared: &Shared, caller: &Caller, id: &str) -> Result<SessionId, Refusal> {
     let missing = || Refusal::new(404, "session_not_found", "there is no such session");
     let id = SessionId::parse(id).map_err(|_| missing())?;
     let owner = shared.gateway.session_owner(&id).await?.ok_or_else(missing)?;
-    if owner == caller.principal.id || caller.principal.may_decide() { Ok(id) } else { Err(missing()) }
+    if is_own_over_rest(&owner, caller) || caller.principal.may_decide() { Ok(id) } else { Err(missing()) }
 }

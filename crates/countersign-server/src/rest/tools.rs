@@ -5,7 +5,7 @@ use std::sync::Arc;
 use axum::extract::State;
 use axum::{Extension, Json};
 use countersign_kernel::ports::ByteBudget;
-use countersign_kernel::{CallError, Caller, Catalog};
+use countersign_kernel::{CallError, Caller, Catalog, SessionError};
 use countersign_sdk::{SessionId, ToolPath};
 use serde::Deserialize;
 use serde_json::json;
@@ -15,7 +15,7 @@ use super::body::{Body, Named, Params};
 use super::pages::{MAX_LIMIT, Part};
 use crate::declarations::declarations as typescript;
 use crate::refusal::Refusal;
-use crate::session::{Through, own_session_id};
+use crate::session::{Through, is_own_over_rest, own_session_id};
 use crate::shared::Shared;
 use crate::size::json_bytes;
 use crate::wire;
@@ -149,9 +149,7 @@ pub(super) async fn explain(
     Body(request): Body<wire::ExplainRequest>,
 ) -> Result<Json<wire::Explanation>, Refusal> {
     let session = match request.session_id.as_deref() {
-        Some(id) => {
-            SessionId::parse(id).map_err(|e| Refusal::new(422, "bad_session", format!("`sessionId`: {e}")))?
-        }
+        Some(id) => named_to_explain(&shared, &caller, id).await?,
         // Named and not opened: nothing happens in it.
         None => own_session_id(&caller, Through::Rest)?,
     };
@@ -170,6 +168,17 @@ pub(super) async fn explain(
         Some(explanation) => Ok(Json(wire::Explanation::of(&explanation, unfit))),
         None => Err(missing(&shared, request.tool)),
     }
+}
+
+/// A session that is named and not opened. One that the caller could not call in is not there.
+async fn named_to_explain(shared: &Shared, caller: &Caller, id: &str) -> Result<SessionId, Refusal> {
+    let id =
+        SessionId::parse(id).map_err(|e| Refusal::new(422, "bad_session", format!("`sessionId`: {e}")))?;
+    let owner = shared.gateway.session_owner(&id).await?;
+    if owner.is_none_or(|owner| is_own_over_rest(&owner, caller) || caller.principal.may_decide()) {
+        return Ok(id);
+    }
+    Err(SessionError::Taken.into())
 }
 
 fn missing(shared: &Shared, path: String) -> Refusal {

@@ -13,6 +13,7 @@ mod client;
 mod companions;
 mod deciders;
 mod house;
+mod over_rest;
 mod prompts;
 mod rounds;
 mod scripts;

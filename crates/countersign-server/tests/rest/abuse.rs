@@ -382,7 +382,7 @@ async fn a16_no_route_changes_policy_or_configuration() {
     );
     let before = house.recorded().await;
     house
-        .post(Who::Agent, "/api/policy/explain", json!({ "tool": "lab.destroy", "sessionId": "ses_test" }))
+        .post(Who::Agent, "/api/policy/explain", json!({ "tool": "lab.destroy", "sessionId": "ses_mine" }))
         .await
         .with(200);
     assert_eq!(house.recorded().await, before);

@@ -59,10 +59,10 @@ async fn refused(problem: Problem, path: &str, contact: &Contact) -> Problem {
     }
 }
 
-/// What to do where a session is somebody else's.
+/// What to do where a session is somebody else's or another client's.
 pub(super) fn of_session(problem: Problem) -> Problem {
     match problem.code.as_ref() {
-        "session_taken" | "session_not_found" => problem.hint("Choose another name with --session."),
+        "session_not_found" => problem.hint("Choose another name with --session."),
         _ => problem,
     }
 }

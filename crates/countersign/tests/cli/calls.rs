@@ -9,6 +9,7 @@ with_and_without_a_server! {
     arguments_come_from_the_line_a_file_or_standard_input,
     a_destructive_tool_pauses_and_the_words_say_how_to_go_on,
     sessions_keep_their_approvals_to_themselves,
+    an_agent_cannot_take_the_name_of_the_terminals_session,
     the_demo_bank_asks_only_for_large_transfers,
 }
 
@@ -74,6 +75,13 @@ fn sessions_keep_their_approvals_to_themselves(shell: &Shell) {
     shell.run(&["--demo", "call", "notes.delete", r#"{"id":2}"#]).failed(1, &["There is no note 2"]);
     let other = shell.json(&["--demo", "call", "notes.delete", r#"{"id":2}"#, "--session", "ses_other"]);
     assert_eq!(other["status"], "paused");
+}
+
+fn an_agent_cannot_take_the_name_of_the_terminals_session(shell: &Shell) {
+    let local = ["--demo", "call", "notes.list", "--session", "ses_local"];
+    shell.run(&[&local[..], &["--as", "agent"]].concat()).failed(1, &["no such session", "--session"]);
+    shell.run(&local).printed(&[]);
+    shell.run(&[&local[..], &["--as", "agent"]].concat()).failed(1, &["no such session", "--session"]);
 }
 
 fn the_demo_bank_asks_only_for_large_transfers(shell: &Shell) {
