@@ -1,5 +1,7 @@
 //! Which changes share a transaction, and when the writer is woken for them. The module is pure, so the test includes it.
 
+#![expect(clippy::expect_used, reason = "a test that meets the unexpected stops there")]
+
 #[path = "../src/group.rs"]
 mod group;
 

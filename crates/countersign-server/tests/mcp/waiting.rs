@@ -354,7 +354,7 @@ async fn a_server_that_stops_while_a_decision_is_taken_tells_what_came_of_it() {
     let asked = client.call("lab__destroy", args.clone()).await;
     let before = house.faults.commits();
     // A store that takes its time, so that the server stops after the decision is written and before anybody knows.
-    drop(house.faults.clone().shaken(20_000, 1));
+    drop(house.faults.clone().yielding_at_random(20_000, 1));
     let retry = client.retry("lab__destroy", args, &asked, approve());
     let stopping = async {
         while house.faults.commits() == before {

@@ -55,7 +55,6 @@ fn read_root(schema: &mut Schema, root: &cst::RootOperationTypeDefinition) {
     }
 }
 
-#[expect(clippy::too_many_lines, reason = "a table of definitions")]
 fn read_type(schema: &mut Schema, definition: Definition) {
     let Some(name) = text(definition.name()) else { return };
     let mut warnings = std::mem::take(&mut schema.warnings);

@@ -133,7 +133,6 @@ impl<'d> Converter<'d> {
         Ok(Value::Object(schema))
     }
 
-    #[expect(clippy::too_many_lines, reason = "a table of keywords")]
     fn keywords(&mut self, keywords: &Map<String, Value>) -> Result<Value, TooLarge> {
         if self.direction == Direction::Input && self.binary == Binary::File && is_binary(keywords) {
             return self.file(keywords);
