@@ -23,6 +23,9 @@ use crate::owner::Message;
 use crate::result::ExecutionResult;
 
 const SHARDS: usize = 32;
+/// The most executions that rest in memory. The others are in the store alone, and a decision about one of them reads its
+/// journal.
+const MAX_RESTING: usize = 256;
 /// How often it is noticed, at the latest, that the gateway is gone.
 const LONGEST_NAP: Duration = Duration::from_secs(1);
 
@@ -305,10 +308,14 @@ impl Registry {
 
     fn note_rest(&self, id: ExecutionId, since: Instant) {
         let mut queue = unpoisoned(&self.resting.queue);
-        let was_empty = queue.is_empty();
-        queue.push_back((since, id));
-        if was_empty {
+        if queue.is_empty() {
             self.resting.added.notify_one();
+        }
+        queue.push_back((since, id));
+        let oldest = if queue.len() > MAX_RESTING { queue.pop_front() } else { None };
+        drop(queue);
+        if let Some((since, id)) = oldest {
+            self.park(id, since);
         }
     }
 
@@ -369,7 +376,8 @@ pub(crate) async fn park_resting(kernel: Weak<Kernel>, resting: Arc<RestQueue>) 
         if let (Some((since, id)), Some(kernel)) = (next, kernel.upgrade())
             && due.is_some_and(|due| Instant::now() >= due)
         {
-            unpoisoned(&resting.queue).pop_front();
+            // Where too many rest, it may have left the queue meanwhile.
+            unpoisoned(&resting.queue).pop_front_if(|front| *front == (since, id));
             kernel.registry.park(id, since);
         }
     }

@@ -34,9 +34,9 @@ const CHECKED_WHOLE_BYTES: u64 = 16 * 1024 * 1024;
 const LOG_PAGES: u32 = 4_000;
 /// The size to which a large log is cut back.
 const LOG_BYTES: u32 = 64 * 1024 * 1024;
-/// The writer's page cache. More is not better: SQLite walks the whole table of cached pages at the end of every
-/// transaction that split one.
-const CACHE_KIB: i32 = 16 * 1024;
+/// The page cache of a connection. More is not better: SQLite walks the whole table of cached pages at the end of every
+/// transaction that split one, it never gives the memory back, and the system caches the file as well.
+const CACHE_KIB: i32 = 2 * 1024;
 
 /// How the store behaves.
 #[derive(Debug, Clone)]

@@ -110,9 +110,7 @@ fn a_writer_that_sleeps_is_woken_by_a_decision_and_by_the_end() {
     let queue = Arc::new(Queue::new());
     let seen = Arc::clone(&queue);
     let (gathered, groups) = mpsc::channel();
-    let writer = std::thread::spawn(move || {
-        while gathered.send(seen.gather(None)).is_ok() {}
-    });
+    let writer = std::thread::spawn(move || while gathered.send(seen.gather(None)).is_ok() {});
     let next = || groups.recv().expect("the writer goes on");
     queue.push(decision(1), 9).expect("room");
     assert_eq!(next(), Gathered::Group(vec![decision(1)]));

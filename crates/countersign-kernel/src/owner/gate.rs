@@ -15,7 +15,7 @@ use countersign_core::policy::{Effect, Subject, Verdict};
 use countersign_sdk::{AskKind, Remember};
 
 use super::Owner;
-use super::advance::Durability;
+use super::outcomes::Durability;
 use crate::accept::denied_by_hook;
 use crate::catalog::{CatalogTool, Offered};
 use crate::error::GatewayError;

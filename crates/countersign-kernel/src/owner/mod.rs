@@ -16,6 +16,7 @@ mod ending;
 mod gate;
 mod handlers;
 mod leaving;
+mod outcomes;
 mod questions;
 mod requests;
 mod script;

@@ -182,7 +182,7 @@ impl Owner {
             Next::Start(_) => self.start(no).await,
             Next::Settle(_, failure) => {
                 let outcome = CallOutcome::Failed(failure);
-                self.settle(no, outcome, super::advance::Durability::Now).await
+                self.settle(no, outcome, super::outcomes::Durability::Now).await
             }
             _ => Ok(()),
         };

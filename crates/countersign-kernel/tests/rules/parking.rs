@@ -40,6 +40,25 @@ async fn after_park_after_nothing_is_in_memory_and_a_decision_brings_it_back() {
     }
 }
 
+/// As many as `registry.rs` lets rest in memory.
+const MOST_AT_REST: usize = 256;
+
+#[tokio::test(start_paused = true)]
+async fn so_many_questions_rest_in_memory_and_the_others_are_decided_from_the_store() {
+    let world = World::new(1).set(|settings| settings.max_pending_per_session = 2 * MOST_AT_REST);
+    let gateway = world.start().await;
+    let oldest = gateway.ask("lab.destroy_each", json!({ "what": "the oldest" })).await.unwrap();
+    for n in 1..MOST_AT_REST {
+        gateway.ask("lab.destroy_each", json!({ "what": n.to_string() })).await.unwrap();
+    }
+    assert_eq!(gateway.live(), MOST_AT_REST);
+    gateway.ask("lab.destroy_each", json!({ "what": "one more" })).await.unwrap();
+    assert_eq!(gateway.live(), MOST_AT_REST, "the oldest gave up its place");
+    gateway.ann_says(&oldest, yes()).await.unwrap();
+    assert!(gateway.end_of(&oldest).await.success());
+    assert_eq!(world.ledger.effects().len(), 1);
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_step_that_was_recorded_before_parking_is_not_done_again() {
     let world = World::new(1);
