@@ -131,7 +131,7 @@ pub(crate) fn tool(name: &str, annotations: &Value) -> Value {
 
 /// Waits until something is so. The bound only ends a test that would wait for ever.
 pub(crate) async fn eventually(mut is_so: impl FnMut() -> bool) {
-    for _ in 0..6_000 {
+    for _ in 0..3_000 {
         if is_so() {
             return;
         }

@@ -20,7 +20,7 @@ async fn shown(shop: &Shop, is_so: impl Fn(&SourceDetail) -> bool) -> SourceDeta
             tokio::time::sleep(std::time::Duration::from_millis(10)).await;
         }
     };
-    let bound = std::time::Duration::from_secs(120);
+    let bound = std::time::Duration::from_secs(60);
     match tokio::time::timeout(bound, look).await {
         Ok(detail) => detail,
         Err(_) => panic!("the change is never seen: {:?}", shop.registry.show("upstream").await),

@@ -17,6 +17,7 @@ in_every_era!(
     the_published_everything_server_is_seen_as_if_directly,
     the_published_everything_server_over_http_is_seen_as_if_directly,
     a_server_with_everything_else_is_seen_as_if_directly,
+    a_server_with_everything_else_over_http_is_seen_as_if_directly,
 );
 
 /// What the gate changes of every server.
@@ -329,7 +330,15 @@ fn compare_everything(era: Era, mut pair: Pair, more: &[Meant]) {
 }
 
 fn a_server_with_everything_else_is_seen_as_if_directly(era: Era) {
-    let mut pair = Pair::of(era, "shows", &toolbox().server("shows.mjs", &[]));
+    compare_shows(era, Pair::of(era, "shows", &toolbox().server("shows.mjs", &[])));
+}
+
+fn a_server_with_everything_else_over_http_is_seen_as_if_directly(era: Era) {
+    let (direct, gated) = (Upstream::shows(), Upstream::shows());
+    compare_shows(era, Pair::at(era, "shows", &direct.url, &gated.url));
+}
+
+fn compare_shows(era: Era, mut pair: Pair) {
     pair.server();
     pair.tools();
     let reads = ["show-blocks", "show-tree", "show-unasked-structure", "show-nothing"];

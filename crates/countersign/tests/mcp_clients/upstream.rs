@@ -1,4 +1,4 @@
-//! A published server that runs by itself, over streamable HTTP.
+//! A server that runs by itself, over streamable HTTP.
 
 use std::io::{BufRead as _, BufReader};
 use std::net::TcpListener;
@@ -15,7 +15,15 @@ pub(crate) struct Upstream {
 impl Upstream {
     /// The everything server, on a free port.
     pub(crate) fn everything() -> Self {
-        let script = "node_modules/@modelcontextprotocol/server-everything/dist/index.js";
+        Self::of("node_modules/@modelcontextprotocol/server-everything/dist/index.js")
+    }
+
+    /// The server with everything else.
+    pub(crate) fn shows() -> Self {
+        Self::of("shows.mjs")
+    }
+
+    fn of(script: &str) -> Self {
         let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
         let words = toolbox().server(script, &["streamableHttp"]);
         let mut process = Command::new(&words[0])

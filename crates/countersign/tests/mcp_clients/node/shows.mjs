@@ -1,7 +1,9 @@
 // A server of the official SDK, in both eras, with everything that the protocol lets a server say and the published servers
-// leave out: audio, icons, `_meta` at every place, failures with structured content, resources and prompts with all fields.
+// leave out: audio, icons, `_meta` at every place, failures with structured content, resources and prompts with all fields. It
+// speaks over stdio or, with the word `streamableHttp`, over streamable HTTP on the port of its environment.
 
-import { McpServer, ResourceTemplate, fromJsonSchema, inputRequired } from "@modelcontextprotocol/server";
+import { createServer } from "node:http";
+import { McpServer, ResourceTemplate, createMcpHandler, fromJsonSchema, inputRequired } from "@modelcontextprotocol/server";
 import { serveStdio } from "@modelcontextprotocol/server/stdio";
 
 const icons = [{ src: "https://shows.example/icon.png", mimeType: "image/png", sizes: ["48x48"] }];
@@ -25,7 +27,7 @@ const blocks = [
   { type: "resource", resource: { uri: "file:///b", mimeType: "application/octet-stream", blob: "aGk=" } },
 ];
 
-serveStdio(({ era }) => {
+const make = ({ era }) => {
   const server = new McpServer(
     { name: "shows", version: "1.0.0" },
     { capabilities: { tools: { listChanged: true }, resources: { listChanged: true }, prompts: { listChanged: true } } },
@@ -85,4 +87,28 @@ serveStdio(({ era }) => {
     _meta,
   }));
   return server;
-});
+};
+
+// The SDK's handler takes the requests of the web; this is all that Node needs for it.
+const serveHttp = () => {
+  const handler = createMcpHandler(make);
+  const server = createServer(async (request, response) => {
+    const parts = [];
+    for await (const part of request) parts.push(part);
+    const gone = new AbortController();
+    response.on("close", () => gone.abort());
+    const { method, headers, url } = request;
+    const body = method === "POST" ? Buffer.concat(parts) : undefined;
+    const answer = await handler.fetch(new Request(`http://127.0.0.1${url}`, { method, headers, body, signal: gone.signal }));
+    response.writeHead(answer.status, Object.fromEntries(answer.headers));
+    try {
+      for await (const part of answer.body ?? []) response.write(part);
+    } catch {
+      // The client closed its request.
+    }
+    response.end();
+  });
+  server.listen(Number(process.env.PORT), "127.0.0.1", () => console.error("listening"));
+};
+
+process.argv[2] === "streamableHttp" ? serveHttp() : serveStdio(make);
