@@ -20,7 +20,7 @@ pub enum Next {
     Judge(CallNo),
     /// Record the start of a call that was approved, or settled as "run it again"; see [`Execution::check_start`].
     Start(CallNo),
-    /// Record the failure of a call that does not run, or not again.
+    /// Record the failure of a call that does not run, or not again, after its open questions were withdrawn.
     Settle(CallNo, Failure),
     /// Enter the handler: its start is recorded.
     Enter(CallNo),

@@ -183,24 +183,24 @@ impl History {
     /// What `next` and `status` say agrees with one another and with what `apply` takes.
     fn advice_fits(&self, execution: &Execution) -> Result<(), TestCaseError> {
         let next = execution.next();
-        let fits = |body: &EventBody| {
-            let event = Event { at: self.stamp(), body: body.clone() };
-            execution.clone().apply(&event).is_ok()
-        };
+        let at = self.stamp();
+        let mut after = execution.clone();
+        let mut fits =
+            |bodies: Vec<EventBody>| bodies.into_iter().all(|body| after.apply(&Event { at, body }).is_ok());
         let advised = match &next {
             Next::Start(call) | Next::EnterAgain(call) => {
-                let terms =
-                    Terms { now: self.stamp(), fingerprint: fingerprint(), policy_version: policy_version() };
-                execution.check_start(*call, terms).ok()
+                let terms = Terms { now: at, fingerprint: fingerprint(), policy_version: policy_version() };
+                Vec::from_iter(execution.check_start(*call, terms).ok())
             }
             Next::Settle(call, failure) => {
                 let outcome = CallOutcome::Failed(failure.clone());
-                Some(EventBody::CallSettled { call: *call, outcome })
+                let withdrawals = execution.open().map(|e| decided(e.id, withdrawal(at)));
+                withdrawals.chain([EventBody::CallSettled { call: *call, outcome }]).collect()
             }
-            Next::Finish(outcome) => Some(EventBody::finished(outcome.clone())),
-            _ => None,
+            Next::Finish(outcome) => vec![EventBody::finished(outcome.clone())],
+            _ => Vec::new(),
         };
-        prop_assert!(advised.is_none_or(|body| fits(&body)), "{:?} was advised and refused", next);
+        prop_assert!(fits(advised), "{:?} was advised and refused", next);
         prop_assert_eq!(next == Next::Done, execution.status().is_final());
         prop_assert_eq!(matches!(next, Next::AwaitSettlement(_)), execution.status() == Status::InDoubt);
         if execution.kind() == Kind::Call {
