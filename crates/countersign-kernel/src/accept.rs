@@ -29,14 +29,12 @@ const MAX_KEY_BYTES: usize = 200;
 
 /// A request to call one tool.
 #[derive(Debug, Clone)]
+#[expect(missing_docs, reason = "the names say it")]
 pub struct CallRequest {
-    /// The tool.
     pub path: String,
-    /// The arguments.
     pub args: Value,
     /// The caller.
     pub caller: Caller,
-    /// The session.
     pub session: SessionId,
     /// The caller's own key: the same key again is the same execution.
     pub key: Option<String>,

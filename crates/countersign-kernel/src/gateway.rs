@@ -66,23 +66,18 @@ pub struct GatewayBuilder {
 
 /// Why a gateway did not start.
 #[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "the names say it")]
 pub enum BuildError {
     /// Plugins that do not fit; everything that is wrong with them.
     #[error("the plugin \"{plugin}\" cannot be registered:{}", lines(errors))]
     Plugin {
         /// The plugin.
         plugin: String,
-        /// The problem.
         errors: Vec<PluginError>,
     },
     /// A source that does not fit.
     #[error("the source \"{source_name}\" cannot be registered: {error}")]
-    Source {
-        /// The source.
-        source_name: String,
-        /// The problem.
-        error: SourceError,
-    },
+    Source { source_name: String, error: SourceError },
     /// Recovery failed.
     #[error("{0}")]
     Gateway(#[from] GatewayError),

@@ -16,8 +16,8 @@ use crate::catalog::CatalogTool;
 
 /// A call as a hook sees it.
 #[derive(Debug, Clone, Copy)]
+#[expect(missing_docs, reason = "the names say it")]
 pub struct HookCall<'a> {
-    /// The tool.
     pub path: &'a ToolPath,
     /// The tool's effects on the world.
     pub effects: Effects,
@@ -25,7 +25,6 @@ pub struct HookCall<'a> {
     pub args: &'a Value,
     /// The calling principal.
     pub principal: &'a Principal,
-    /// The session.
     pub session: &'a SessionId,
 }
 

@@ -10,16 +10,14 @@ use serde_json::Value;
 
 /// An execution as its caller sees it.
 #[derive(Debug, Clone, PartialEq)]
+#[expect(missing_docs, reason = "the names say it")]
 pub struct ExecutionResult {
-    /// Its id.
     pub execution: ExecutionId,
-    /// Where it stands.
     pub status: Status,
     /// Its value, once it succeeded.
     pub value: Option<Value>,
     /// Its failure, once it failed or was cancelled.
     pub error: Option<Failure>,
-    /// Its calls, in issue order.
     pub calls: Vec<CallSummary>,
     /// The log lines of a script, and of handlers while this process ran them.
     pub logs: Vec<LogLine>,
@@ -44,12 +42,11 @@ pub struct CallSummary {
 
 /// An open question.
 #[derive(Debug, Clone, PartialEq)]
+#[expect(missing_docs, reason = "the names say it")]
 pub struct Pending {
     /// The execution that asks.
     pub execution: ExecutionId,
-    /// When it was asked.
     pub asked_at: Timestamp,
-    /// The question.
     pub elicitation: Elicitation,
 }
 

@@ -27,7 +27,7 @@ const COMMITS: &str = "countersign_store_commits_total";
 /// How often a medium that failed is tried again while no change arrives.
 const RETRY: Duration = Duration::from_millis(500);
 
-/// The queue's near end.
+/// The handle to the writer thread.
 #[derive(Debug)]
 pub(crate) struct Writer {
     queue: Arc<Queue<Command>>,
@@ -51,7 +51,7 @@ impl Change for Command {
     }
 }
 
-/// The state that both ends share.
+/// The state that the handle and the thread share.
 #[derive(Debug, Default)]
 pub(crate) struct Shared {
     /// Accepted without an answer, and not written yet.
@@ -171,7 +171,7 @@ impl Drop for ClosesAtTheEnd<'_> {
     }
 }
 
-/// The far end.
+/// The state of the writer thread.
 struct Thread<'c> {
     connection: &'c Connection,
     statements: Statements<'c>,
@@ -225,7 +225,7 @@ impl<'c> Thread<'c> {
         })
     }
 
-    /// Until the near end is dropped and the queue is empty. While the medium fails, it is tried again also where nothing comes.
+    /// Writes until the queue is closed and empty. While the medium fails, it is tried again also where nothing comes.
     fn serve(&mut self, queue: &Queue<Command>) {
         loop {
             let fails = self.shared.failing.load(Ordering::Acquire) && self.damaged.is_none();

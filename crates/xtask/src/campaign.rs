@@ -1,14 +1,14 @@
-//! Campaigns: what takes too long, or measures too coarsely, for every change.
+//! Campaigns: runs that take too long, or measure too coarsely, for every change.
 
 use std::path::Path;
 use std::process::ExitCode;
 
 use crate::machine::{self, Invocation};
 
-/// Where the build from nothing goes, to be thrown away.
+/// The folder of the build from nothing, which is deleted afterwards.
 const COLD: &str = "target/cold";
 
-/// What can be measured alone, in the order in which all of it is: a name, and the bench that measures it.
+/// The benches in the order in which they run: a name, and the command.
 const BENCHES: [(&str, &str); 7] = [
     ("foundation", "cargo bench --quiet --locked -p countersign --bench foundation"),
     ("heart", "cargo bench --quiet --locked -p countersign --bench heart"),
@@ -21,7 +21,7 @@ const BENCHES: [(&str, &str); 7] = [
 /// The build from nothing, which is no bench of cargo's.
 const BUILD: &str = "build";
 
-/// Measures what the build costs, then what calls, scripts, the fronts, sources and an agent's turns cost; or only what is named.
+/// Measures the build, then calls, scripts, the fronts, sources and an agent's turns; or only the named ones.
 pub(crate) fn bench(root: &Path, only: &[String]) -> anyhow::Result<ExitCode> {
     if let Some(unknown) = only.iter().find(|name| !names().contains(&name.as_str())) {
         anyhow::bail!(
@@ -47,7 +47,7 @@ fn names() -> Vec<&'static str> {
     std::iter::once(BUILD).chain(BENCHES.map(|(name, _)| name)).collect()
 }
 
-/// Builds the program from nothing and says what that took, and how large it is.
+/// Builds the program from nothing and prints the time it took and its size.
 fn cold_build(root: &Path) -> anyhow::Result<()> {
     let folder = root.join(COLD);
     if folder.exists() {

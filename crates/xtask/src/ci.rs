@@ -1,6 +1,6 @@
-//! `cargo xtask ci`: the one command that says whether a change is good. `.ci/run` calls it and adds nothing.
+//! `cargo xtask ci`: the one command that checks a change. `.ci/run` calls it and adds nothing.
 //!
-//! The steps stand in [`plan`]. They run in order, stop at the first failure, and end in a table of durations.
+//! The steps are listed in [`plan`]. They run in order, stop at the first failure, and end in a table of durations.
 
 mod step;
 mod summary;
@@ -56,7 +56,7 @@ fn plan(toolbox: &Toolbox) -> Vec<Step> {
             // Not `--all-targets`: that would run the benches too.
             Step::run("tests", once("cargo test --workspace --locked --lib --bins --tests --examples"))
         },
-        // The whole workspace, as the tests: for a single package Cargo would resolve features anew and build everything again.
+        // The whole workspace, as the tests: for a single package Cargo would resolve other features and build everything again.
         Step::run("doc tests", once("cargo test --doc --workspace --locked")),
         Step::run("docs", documentation()),
         // Core does no I/O: what needs an operating system does not build for a target that has none.

@@ -20,7 +20,7 @@ const TICKS_PER_SECOND: f64 = 100.0;
 pub(crate) fn cpu_of_children() -> anyhow::Result<Duration> {
     let stat =
         std::fs::read_to_string("/proc/self/stat").context("this system does not say what processes use")?;
-    // What follows the name in parentheses; the name itself may have blanks.
+    // The fields follow the name in parentheses; the name itself may have blanks.
     let fields: Vec<&str> = stat.rsplit(')').next().unwrap_or_default().split_whitespace().collect();
     let ticks = |at: usize| fields.get(at).and_then(|field| field.parse::<f64>().ok()).unwrap_or_default();
     Ok(Duration::from_secs_f64((ticks(13) + ticks(14)) / TICKS_PER_SECOND))
@@ -53,7 +53,7 @@ impl Invocation {
         self
     }
 
-    /// Runs to the end with our own standard streams, so that nothing the tool says is lost.
+    /// Runs to the end with our own standard streams, so that no output of the tool is lost.
     pub(crate) fn run(&self, directory: &Path) -> anyhow::Result<ExitStatus> {
         self.command(directory).status().with_context(|| format!("could not start `{self}`"))
     }
@@ -63,13 +63,13 @@ impl Invocation {
         self.silent(directory).status().is_ok_and(|status| status.success())
     }
 
-    /// What the command printed, if it exists and succeeds.
+    /// The output of the command, if it exists and succeeds.
     pub(crate) fn output(&self, directory: &Path) -> Option<String> {
         let output = self.command(directory).stderr(Stdio::null()).output().ok()?;
         output.status.success().then(|| String::from_utf8_lossy(&output.stdout).trim().to_owned())
     }
 
-    /// How the command ended, and what it said on standard error, where cargo and nextest report.
+    /// The exit status and the standard error, where cargo and nextest report.
     pub(crate) fn report(&self, directory: &Path) -> anyhow::Result<(ExitStatus, String)> {
         let output = self.command(directory).stdin(Stdio::null()).stdout(Stdio::null()).output();
         let output = output.with_context(|| format!("could not start `{self}`"))?;
@@ -123,8 +123,8 @@ impl Stopwatch {
     }
 }
 
-/// What CI wants of cargo: incremental artefacts that nobody will reuse only cost time and disk, and escape codes
-/// would hide nextest's closing line from whoever reads the log. A colour that was asked for is left alone.
+/// The settings of cargo in CI: incremental artefacts are not reused and cost time and disk, and escape codes
+/// would hide nextest's closing line from readers of the log. A colour that was asked for is left alone.
 fn ci_variables() -> Vec<(&'static str, &'static str)> {
     if !std::env::var("CI").is_ok_and(|value| value == "true") {
         return Vec::new();

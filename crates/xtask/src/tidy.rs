@@ -16,7 +16,7 @@ use std::process::ExitCode;
 use repository::Repository;
 use violation::Violation;
 
-/// What the rules had to say about the repository.
+/// The violations of the repository.
 #[derive(Debug)]
 pub(crate) struct Report {
     violations: Vec<Violation>,

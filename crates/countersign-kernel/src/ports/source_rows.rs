@@ -41,19 +41,16 @@ pub struct SourceToolRow {
 
 /// A change to sources.
 #[derive(Debug, Clone, PartialEq)]
+#[expect(missing_docs, reason = "the names say it")]
 pub enum SourceWrite {
     /// Add a source, or give it another configuration.
     Put(SourceRow),
     /// Remove a source and its accepted definitions. Removing an unknown source changes nothing.
-    Remove {
-        /// The source.
-        name: String,
-    },
+    Remove { name: String },
     /// Accept a definition, in place of the one that was accepted for the same origin.
     Accept(SourceToolRow),
     /// Forget what was accepted for an origin. Forgetting what is not there changes nothing.
     Forget {
-        /// The source.
         source: String,
         /// The origin.
         origin: String,

@@ -219,6 +219,7 @@ pub struct CredentialConfig {
 /// The part of a request that carries a credential.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "as", rename_all = "lowercase")]
+#[expect(missing_docs, reason = "the names say it")]
 pub enum CredentialPlace {
     /// `Authorization: Bearer …`.
     Bearer,
@@ -228,20 +229,11 @@ pub enum CredentialPlace {
         user: String,
     },
     /// A header of this name.
-    Header {
-        /// Its name.
-        name: String,
-    },
+    Header { name: String },
     /// A query parameter of this name.
-    Query {
-        /// Its name.
-        name: String,
-    },
+    Query { name: String },
     /// A variable of a child process.
-    Variable {
-        /// Its name.
-        name: String,
-    },
+    Variable { name: String },
 }
 
 /// Where a secret is read from.

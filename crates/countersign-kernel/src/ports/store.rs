@@ -160,35 +160,28 @@ pub struct JournalWrite {
 
 /// A requirement that must hold at the moment of the change.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the names say it")]
 pub enum Requirement {
     /// The token exists, is neither revoked nor expired, and its user is not disabled; else [`StoreError::TokenRevoked`].
     TokenLive {
-        /// The token.
         id: TokenId,
         /// The moment of the change.
         now: Timestamp,
     },
     /// The user exists, is not disabled, and may do this; else [`StoreError::UserInactive`].
     User {
-        /// The user.
         id: UserId,
         /// The intended action.
         may: UserMay,
     },
     /// The login exists and has not ended; else [`StoreError::LoginEnded`].
     LoginLive {
-        /// The login.
         id: LoginId,
         /// The moment of the change.
         now: Timestamp,
     },
     /// The session has fewer open elicitations than this; else [`StoreError::TooManyPending`].
-    PendingBelow {
-        /// The session.
-        session: SessionId,
-        /// The bound.
-        bound: usize,
-    },
+    PendingBelow { session: SessionId, bound: usize },
     /// The requester has fewer open elicitations than this in all of its sessions, and fewer bytes of them; else
     /// [`StoreError::RequesterFull`].
     RequesterPendingBelow {
@@ -203,7 +196,6 @@ pub enum Requirement {
     SessionsBelow {
         /// The owner of the sessions.
         principal: PrincipalId,
-        /// The bound.
         bound: usize,
     },
 }
@@ -240,30 +232,20 @@ pub enum GrantWrite {
 
 /// A change to a token.
 #[derive(Debug, Clone, PartialEq)]
+#[expect(missing_docs, reason = "the names say it")]
 pub enum TokenWrite {
     /// Add one.
     Create(TokenRow),
     /// Revoke one, from this moment on. Revoking again changes nothing.
-    Revoke {
-        /// The token.
-        id: TokenId,
-        /// When.
-        at: Timestamp,
-    },
+    Revoke { id: TokenId, at: Timestamp },
     /// Give a token of an earlier version, which had no user, to this principal or owner.
     Adopt {
-        /// The token.
         id: TokenId,
         /// The principal that acts with it from now on.
         principal: Principal,
     },
     /// Note that it was used.
-    Used {
-        /// The token.
-        id: TokenId,
-        /// When.
-        at: Timestamp,
-    },
+    Used { id: TokenId, at: Timestamp },
 }
 
 /// A change to a user.
@@ -284,16 +266,12 @@ pub enum UserWrite {
 
 /// A change to a login.
 #[derive(Debug, Clone, PartialEq)]
+#[expect(missing_docs, reason = "the names say it")]
 pub enum LoginWrite {
     /// Add one, and forget those that expired before it began.
     Begin(LoginRow),
     /// End one. Ending what has ended changes nothing.
-    End {
-        /// The login.
-        id: LoginId,
-        /// When.
-        at: Timestamp,
-    },
+    End { id: LoginId, at: Timestamp },
 }
 
 /// The acknowledgement of a change.
@@ -305,14 +283,12 @@ pub struct Committed {
 
 /// An execution, for lists and recovery.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[expect(missing_docs, reason = "the names say it")]
 pub struct ExecutionRow {
-    /// Its id.
     pub id: ExecutionId,
     /// Its kind.
     pub kind: Kind,
-    /// Where it stands.
     pub status: Status,
-    /// Its session.
     pub session: SessionId,
     /// The requester.
     pub requester: PrincipalId,
@@ -322,7 +298,6 @@ pub struct ExecutionRow {
     pub tool: Option<ToolPath>,
     /// The caller's own key.
     pub key: Option<String>,
-    /// When it was accepted.
     pub created_at: Timestamp,
     /// When it last changed.
     pub updated_at: Timestamp,
@@ -330,18 +305,16 @@ pub struct ExecutionRow {
 
 /// An elicitation, for inboxes and deciders.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[expect(missing_docs, reason = "the names say it")]
 pub struct ElicitationRow {
-    /// The question.
     pub elicitation: Elicitation,
     /// The execution that asks.
     pub execution: ExecutionId,
-    /// Its session.
     pub session: SessionId,
     /// The requester.
     pub requester: PrincipalId,
     /// The user for whom it was requested.
     pub owner: Option<PrincipalId>,
-    /// When it was asked.
     pub asked_at: Timestamp,
     /// How it ended, if it did.
     pub decision: Option<Decision>,
@@ -412,10 +385,9 @@ pub struct UserRow {
 
 /// A login to the console.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the names say it")]
 pub struct LoginRow {
-    /// Its id.
     pub id: LoginId,
-    /// The user.
     pub user: UserId,
     /// The token they logged in with, if any: revoking it ends the login.
     pub token: Option<TokenId>,

@@ -4,6 +4,7 @@ use countersign_core::ids::{ExecutionId, GrantId, LoginId, TokenId, UserId};
 
 /// Why the store did not do it.
 #[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "the names say it")]
 pub enum StoreError {
     /// The journal is not where the writer thought; nothing was changed.
     #[error("the journal has {actual} events, the writer expected {expected}")]
@@ -33,10 +34,7 @@ pub enum StoreError {
     NameTaken,
     /// The session has as many open elicitations as it may; nothing was changed.
     #[error("the session has {bound} open elicitations, which is the bound")]
-    TooManyPending {
-        /// The bound.
-        bound: usize,
-    },
+    TooManyPending { bound: usize },
     /// The requester has as many open elicitations, or as many bytes of them, as it may; nothing was changed.
     #[error(
         "this requester has as many open elicitations as it may ({open}, or {bytes} bytes); some must be decided first"
@@ -49,10 +47,7 @@ pub enum StoreError {
     },
     /// The principal has as many sessions as it may; nothing was changed.
     #[error("the principal has {bound} sessions, which is the bound")]
-    TooManySessions {
-        /// The bound.
-        bound: usize,
-    },
+    TooManySessions { bound: usize },
     /// The cursor is not one of ours.
     #[error("the cursor is not from an earlier page")]
     BadCursor,

@@ -37,7 +37,7 @@ impl Step {
         }
     }
 
-    /// What to type to see the same result without the other steps.
+    /// The command that shows the same result without the other steps.
     pub(super) fn reproduction(&self) -> String {
         match &self.action {
             Action::Run(invocation) => invocation.to_string(),

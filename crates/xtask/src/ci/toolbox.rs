@@ -1,4 +1,4 @@
-//! What is installed here. What CI cannot do without is an error that says how to get it; what it can do without is
+//! The installed tools. A missing tool that CI needs is an error that says how to get it; one that it can do without is
 //! installed where that is quick, and otherwise skipped aloud.
 
 use std::path::Path;

@@ -19,7 +19,7 @@ const TABLE: &str = "crates/xtask/sabotage.toml";
 pub(super) struct Fault {
     /// The rule that it breaks: `R1` to `R19`.
     pub(super) rule: String,
-    /// What the broken program does, in one sentence.
+    /// The behaviour of the broken program, in one sentence.
     pub(super) says: String,
     /// The source file, from the root of the repository.
     pub(super) file: String,

@@ -77,7 +77,7 @@ struct Module {
 struct Folders {
     /// The folder of the modules that have files of their own.
     children: PathBuf,
-    /// What `#[path]` is relative to.
+    /// The folder that `#[path]` is relative to.
     of_file: PathBuf,
 }
 

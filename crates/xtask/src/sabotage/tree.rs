@@ -1,7 +1,7 @@
 //! The scratch copy that faults are planted in, with a target folder of its own.
 //!
-//! Promise: the sources of whoever runs this are read and never written. The copy is a clone and not a worktree, so that
-//! whoever deletes `target` leaves nothing behind in the repository; it is kept from one run to the next, so that only
+//! Promise: the sources of the repository are read and never written. The copy is a clone and not a worktree, so that
+//! deleting `target` leaves nothing behind in the repository; it is kept from one run to the next, so that only
 //! what changed is built again.
 
 use std::collections::BTreeSet;
@@ -55,7 +55,7 @@ impl ScratchTree {
         Ok(std::fs::write(self.folder.join(&fault.file), fault.planted(&self.folder)?)?)
     }
 
-    /// Takes the fault out again, and what red tests left beside the sources (the seeds of failed properties would be
+    /// Removes the fault, and the files that failed tests left among the sources (the seeds of failed properties would be
     /// tried first under the next fault).
     pub(super) fn restore(&self) -> anyhow::Result<()> {
         for command in ["git checkout --quiet --force HEAD -- .", "git clean --quiet --force -d"] {
@@ -64,7 +64,7 @@ impl ScratchTree {
         Ok(())
     }
 
-    /// Runs the tests of these faults up to the first that goes red. What cargo and nextest said is kept in a log.
+    /// Runs the tests of these faults up to the first that fails. The output of cargo and nextest is kept in a log.
     pub(super) fn test(&self, log: &str, faults: &[&Fault]) -> anyhow::Result<Verdict> {
         let (status, said) = self.invocation(faults).report(&self.folder)?;
         let log = self.logs.join(format!("{log}.log"));
@@ -74,7 +74,7 @@ impl ScratchTree {
     }
 
     /// The whole workspace is named, so that cargo chooses the same features each time and builds no dependency twice;
-    /// `--test` says what is built of it.
+    /// `--test` limits the build to the programs that are needed.
     fn invocation(&self, faults: &[&Fault]) -> Invocation {
         let mut tests = Invocation::new(
             "cargo nextest run --workspace --locked --color never --max-fail 1:immediate \

@@ -1,4 +1,4 @@
-//! What the tests said of a fault, read off nextest's exit code and report.
+//! The verdict of the tests on a fault, read from nextest's exit code and report.
 
 use std::fmt;
 
@@ -13,7 +13,7 @@ pub(super) enum Verdict {
     Caught { test: String },
     /// Everything stayed green.
     NotCaught,
-    /// The fault says nothing about the tests: there is no program to test.
+    /// The fault does not compile, so that there is no program to test.
     DoesNotCompile,
 }
 

@@ -1,4 +1,4 @@
-//! What a package's `Cargo.toml` says about its name and its dependencies, with the lines where it says so.
+//! A package's name and dependencies from its `Cargo.toml`, with their lines.
 
 use toml::de::{DeTable, DeValue};
 

@@ -20,7 +20,7 @@ pub(super) struct Repository {
 }
 
 impl Repository {
-    /// What cannot be parsed is a violation, not an error: the rest is still worth checking.
+    /// A file that cannot be parsed is a violation, not an error: the rest is still worth checking.
     pub(super) fn read(root: &Path) -> anyhow::Result<(Repository, Vec<Violation>)> {
         let architecture = read_if_present(&root.join("ARCHITECTURE.md"))?;
         let security = read_if_present(&root.join("docs/security.md"))?;

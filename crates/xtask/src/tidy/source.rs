@@ -14,13 +14,13 @@ pub(super) struct SourceFile {
     pub(super) syntax: syn::File,
 }
 
-/// Which of a package's folders a file stands in.
+/// The folder of a package that a file is in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Place {
     Src,
     Tests,
     Examples,
-    /// `benches/`, `build.rs` and whatever else a package may hold.
+    /// `benches/`, `build.rs` and all other folders.
     Elsewhere,
 }
 

@@ -56,7 +56,7 @@ pub(super) fn line(token: &TokenTree) -> usize {
     token.span().start().line
 }
 
-/// `cfg_attr(condition, a, b)` stands for `a` and `b`.
+/// `cfg_attr(condition, a, b)` means `a` and `b`.
 fn unfold(attribute: Vec<TokenTree>, into: &mut Vec<Vec<TokenTree>>) {
     let Some(first) = attribute.first() else { return };
     match group(attribute.get(1), Delimiter::Parenthesis) {

@@ -107,7 +107,7 @@ fn is_public(visibility: &Visibility) -> bool {
     matches!(visibility, Visibility::Public(_))
 }
 
-/// Whether `#[cfg(test)]` stands here, also as part of a longer condition.
+/// Whether `#[cfg(test)]` is among the attributes, also as part of a longer condition.
 fn is_test_only(attributes: &[Attribute]) -> bool {
     attributes.iter().filter(|attribute| attribute.path().is_ident("cfg")).any(|attribute| {
         let Ok(condition) = attribute.meta.require_list() else { return false };

@@ -1,4 +1,4 @@
-//! Every file says first what it is for: a reader who opens it cold should not have to guess.
+//! Every file begins with its purpose, so that a new reader need not guess it.
 
 use crate::tidy::source::{Place, SourceFile};
 use crate::tidy::violation::Violation;

@@ -1,4 +1,4 @@
-//! Names that say nothing. A module called `utils` collects whatever had no home; finding the home is the work.
+//! Names without meaning. A module called `utils` collects code that belongs elsewhere.
 
 use syn::visit::{self, Visit};
 

@@ -1,4 +1,4 @@
-//! `countersign_sdk::permit` makes `Approved<T>`: the proof that a person said yes. Cargo unifies features, so in this
+//! `countersign_sdk::permit` makes `Approved<T>`: the proof of an approval. Cargo unifies features, so in this
 //! workspace the module is open to every crate; this rule keeps the door shut for all but those that own it.
 
 use proc_macro2::TokenTree;

@@ -50,7 +50,7 @@ fn last_cells(text: &str) -> Vec<(usize, &str)> {
     cells
 }
 
-/// Which kind of table a line stands in.
+/// The kind of table that a line is in.
 enum Table {
     None,
     Promises,
