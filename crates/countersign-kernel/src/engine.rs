@@ -93,6 +93,10 @@ impl ElicitationEngine {
         if self.kernel.is_closed() {
             return Err(GatewayError::Closed.into());
         }
+        let owner = self.kernel.sessions.owner(&*self.kernel.store, &self.session).await?;
+        if owner.is_some_and(|owner| owner.principal != self.requester.principal.id) {
+            return Err(GateError::Refused(Failure::new("session_not_found", "There is no such session.")));
+        }
         let known = self.kernel.catalog.at(tool.path());
         if known.is_none_or(|known| known.fingerprint() != tool.fingerprint()) {
             return Err(GateError::UnknownTool);

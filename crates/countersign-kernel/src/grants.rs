@@ -16,6 +16,7 @@ use countersign_sdk::{SessionId, ToolPath};
 
 use crate::accept::Caller;
 use crate::error::{DecideError, GatewayError};
+use crate::identities::user_in;
 use crate::kernel::Kernel;
 use crate::ports::{GrantWrite, Store, UserMay, Write};
 
@@ -143,13 +144,19 @@ impl GrantCache {
     }
 }
 
-/// A session's grants, without those given with a token that was revoked since: their giver's word no longer counts.
+/// A session's grants, without those whose giver's word no longer counts: given with a token that was revoked since, or by a
+/// user who is disabled, or whose record is damaged.
 async fn live_grants(store: &dyn Store, session: &SessionId) -> Result<Vec<Grant>, GatewayError> {
     let mut grants = store.grants(session).await?;
     if grants.iter().any(|grant| grant.token.is_some()) {
-        let revoked: Vec<_> =
-            store.tokens().await?.into_iter().filter(|t| t.revoked_at.is_some()).map(|t| t.id).collect();
-        grants.retain(|grant| grant.token.is_none_or(|token| !revoked.contains(&token)));
+        let tokens = store.tokens().await?.items;
+        let good: Vec<_> = tokens.into_iter().filter(|t| t.revoked_at.is_none()).map(|t| t.id).collect();
+        grants.retain(|grant| grant.token.is_none_or(|token| good.contains(&token)));
+    }
+    if grants.iter().any(|grant| user_in(&grant.by).is_some()) {
+        let users = store.users().await?.items;
+        let active: Vec<_> = users.into_iter().filter(|u| u.disabled_at.is_none()).map(|u| u.id).collect();
+        grants.retain(|grant| user_in(&grant.by).is_none_or(|user| active.contains(&user)));
     }
     Ok(grants)
 }

@@ -136,7 +136,7 @@ impl Kernel {
             return Ok(self.login_caller(id).await?.is_some());
         }
         let Some(token) = caller.token else { return Ok(true) };
-        let row = self.store.tokens().await?.into_iter().find(|row| row.id == token);
+        let row = self.store.tokens().await?.items.into_iter().find(|row| row.id == token);
         match row {
             Some(row) => Ok(self.caller_of(&row, now).await?.is_some()),
             None => Ok(false),

@@ -27,7 +27,11 @@ impl Kernel {
             let rows = self.store.executions(filter.clone(), page).await?;
             found += rows.items.len();
             for damaged in &rows.damaged {
-                tracing::error!(execution = %damaged.execution, problem = damaged.problem, "left alone: its record is damaged");
+                tracing::error!(
+                    execution = damaged.id,
+                    problem = damaged.problem,
+                    "left alone: its record is damaged"
+                );
             }
             // Side by side, so that their commits share the disk's syncs: R4 allows two seconds for all of them.
             let taken_up = rows.items.iter().map(|row| async { (row.id, self.take_up(row.id).await) });

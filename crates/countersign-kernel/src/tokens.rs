@@ -234,7 +234,7 @@ impl Kernel {
         let user = PrincipalId::parse(&operator.to_string()).map_err(|_| GatewayError::NoEntropy)?;
         let ownerless =
             |row: &TokenRow| row.principal.user().is_none_or(|user| user.as_str().parse::<UserId>().is_err());
-        for row in self.store.tokens().await?.into_iter().filter(ownerless) {
+        for row in self.store.tokens().await?.items.into_iter().filter(ownerless) {
             let principal = match row.principal.kind {
                 PrincipalKind::User => Principal { id: user.clone(), ..row.principal },
                 _ => row.principal.owned_by(user.clone()),

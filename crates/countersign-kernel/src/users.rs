@@ -9,6 +9,7 @@ use std::time::Duration;
 use countersign_core::audit::AuditEntry;
 use countersign_core::elicitation::Proof;
 use countersign_core::ids::{LoginId, TokenId, UserId};
+use countersign_core::time::Timestamp;
 use countersign_sdk::{Principal, PrincipalId, PrincipalKind, Role};
 
 use crate::accept::Caller;
@@ -42,6 +43,9 @@ pub enum UserError {
     /// There are as many as there can be.
     #[error("there are {MAX_USERS} users, and there can be no more")]
     TooMany,
+    /// It cannot be told who the operator is.
+    #[error("the record of the operator is damaged; restore a backup")]
+    OperatorDamaged,
     /// An internal error.
     #[error("{0}")]
     Gateway(#[from] GatewayError),
@@ -57,6 +61,7 @@ impl UserError {
             Self::NotFound => "not_found",
             Self::LastAdmin => "last_admin",
             Self::TooMany => "too_many_users",
+            Self::OperatorDamaged => "damaged",
             Self::Gateway(e) => e.code(),
         }
     }
@@ -90,7 +95,7 @@ impl Kernel {
     ) -> Result<UserRow, UserError> {
         check_name(name).map_err(|()| UserError::BadName)?;
         check_roles(&roles)?;
-        if self.store.users().await.map_err(GatewayError::from)?.len() >= MAX_USERS {
+        if self.store.users().await.map_err(GatewayError::from)?.recorded() >= MAX_USERS {
             return Err(UserError::TooMany);
         }
         let (id, created_at) = (UserId::from_random(self.random()?), self.now());
@@ -114,7 +119,7 @@ impl Kernel {
         by: Option<&Caller>,
     ) -> Result<UserRow, UserError> {
         let at = self.now();
-        let all = self.store.users().await.map_err(GatewayError::from)?;
+        let all = self.store.users().await.map_err(GatewayError::from)?.items;
         let mut row = all.iter().find(|user| user.id == id).cloned().ok_or(UserError::NotFound)?;
         if let Some(roles) = change.roles {
             check_roles(&roles)?;
@@ -146,7 +151,13 @@ impl Kernel {
     /// The first user there is, made if there is none, with every token of an earlier version.
     pub(crate) async fn ensure_operator(&self, name: &str) -> Result<UserRow, UserError> {
         let known = self.store.users().await.map_err(GatewayError::from)?;
-        if let Some(first) = known.into_iter().next() {
+        let first = known.items.into_iter().next();
+        // A later user is not the operator because the operator's record cannot be read.
+        let is_first = |at: Timestamp| first.as_ref().is_none_or(|first| at <= first.created_at);
+        if known.damaged.iter().any(|damaged| is_first(damaged.at)) {
+            return Err(UserError::OperatorDamaged);
+        }
+        if let Some(first) = first {
             return Ok(first);
         }
         let operator = self.create_user(name, vec![Role::Admin], None).await?;
@@ -156,7 +167,7 @@ impl Kernel {
 
     /// A user who may act; nobody where they are unknown or disabled.
     pub(crate) async fn active_user(&self, id: UserId) -> Result<Option<UserRow>, GatewayError> {
-        let users = self.store.users().await?;
+        let users = self.store.users().await?.items;
         Ok(users.into_iter().find(|user| user.id == id && user.disabled_at.is_none()))
     }
 
@@ -205,7 +216,7 @@ impl Kernel {
         }
         let Some(user) = self.active_user(login.user).await? else { return Ok(None) };
         if let Some(token) = login.token {
-            let rows = self.store.tokens().await?;
+            let rows = self.store.tokens().await?.items;
             let is_good = rows.iter().any(|row| {
                 row.id == token && row.revoked_at.is_none() && row.expires_at.is_none_or(|end| now < end)
             });

@@ -11,7 +11,7 @@ use countersign_kernel::{
     Answer, CatalogTool, Coverage, DecideError, ElicitationEngine, GateError, Gateway, NewToken, Passage,
     Pending, People, Target,
 };
-use countersign_sdk::{Ctx, Role, SessionId, Tool, ToolError};
+use countersign_sdk::{Ctx, Principal, Role, SessionId, Tool, ToolError};
 use countersign_testkit::lab::What;
 use countersign_testkit::world::{InTests, World, agent, ann, bob, says, session};
 use serde_json::{Value, json};
@@ -431,6 +431,18 @@ async fn an_engine_sees_the_questions_of_its_own_session_only() {
     let own = the_pending(&engine).await;
     assert_eq!(own.elicitation.tool.as_str(), "lab.put");
     assert_eq!(stranger.all_pending().await, [theirs], "nor the other way round");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_engine_lets_nothing_through_in_a_session_of_somebody_else() {
+    let gateway = World::new(1).start().await;
+    engine(&gateway).add_session_approval("lab.destroy").await.unwrap();
+    let stranger = Principal::agent("agent-2").unwrap().into();
+    let theirs = gateway.engine(session(), stranger, ann());
+    for path in ["lab.destroy", "lab.read"] {
+        let passed = theirs.gate(&tool(&gateway, path), &note()).await;
+        assert_eq!(refusal(passed), "session_not_found", "{path}");
+    }
 }
 
 #[tokio::test(start_paused = true)]

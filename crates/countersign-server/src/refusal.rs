@@ -270,6 +270,7 @@ impl From<UserError> for Refusal {
             UserError::NameTaken | UserError::LastAdmin => Self::new(409, code, detail),
             UserError::BadName | UserError::BadRole => Self::new(422, code, detail),
             UserError::TooMany => Self::new(429, code, detail),
+            UserError::OperatorDamaged => Self::new(500, code, detail),
         }
     }
 }

@@ -93,8 +93,9 @@ macro_rules! statements {
 statements! {
     find_execution: "SELECT version, no, status, session, requester FROM executions WHERE id = ?1",
     find_key: "SELECT id FROM executions WHERE requester = ?1 AND key = ?2",
-    find_live_token: concat!("SELECT 1 FROM tokens t WHERE t.id = ?1 AND ", live_token!("?2")),
-    find_active_user: "SELECT may_decide FROM users WHERE id = ?1 AND disabled_at IS NULL",
+    find_live_token: concat!("SELECT t.body, t.sum, o.body, o.sum FROM tokens t LEFT JOIN users o ON o.id = t.owner
+        WHERE t.id = ?1 AND ", live_token!("?2")),
+    find_active_user: "SELECT body, sum, may_decide FROM users WHERE id = ?1 AND disabled_at IS NULL",
     find_live_login: concat!("SELECT 1 FROM logins l JOIN users u ON u.id = l.user
         WHERE l.id = ?1 AND l.ended_at IS NULL AND l.expires_at > ?2 AND u.disabled_at IS NULL
         AND (l.token IS NULL OR EXISTS (SELECT 1 FROM tokens t WHERE t.id = l.token AND ", live_token!("?2"), "))"),
@@ -235,13 +236,21 @@ impl Statements<'_> {
     /// Whether every token, user and login that the change relies on still counts.
     fn check_authority(&mut self, staged: &Staged) -> Result<(), Fault> {
         for (token, now) in &staged.live_tokens {
-            if !self.find_live_token.exists(params![token, now])? {
+            let mut found = self.find_live_token.query(params![token, now])?;
+            let counts = match found.next()? {
+                Some(row) => is_undamaged(row, 0)? && (is_null(row, 2)? || is_undamaged(row, 2)?),
+                None => false,
+            };
+            if !counts {
                 return refuse(StoreError::TokenRevoked(TokenId::of_blob(*token)));
             }
         }
         for (user, may) in &staged.users_who_may {
-            let decides: Option<bool> = self.find_active_user.query_row([user], first).optional()?;
-            let fits = decides.is_some_and(|decides| decides || *may == UserMay::Act);
+            let mut found = self.find_active_user.query([user])?;
+            let fits = match found.next()? {
+                Some(row) => is_undamaged(row, 0)? && (*may == UserMay::Act || row.get(2)?),
+                None => false,
+            };
             if !fits {
                 return refuse(StoreError::UserInactive(UserId::of_blob(*user)));
             }
@@ -275,6 +284,22 @@ pub(crate) fn prepare_persistent<'c>(
 
 fn refuse<T>(error: StoreError) -> Result<T, Fault> {
     Err(Fault::Refused(error))
+}
+
+/// Whether a record and its checksum in the next column agree: authority never comes from a damaged one.
+fn is_undamaged(row: &Row<'_>, column: usize) -> Result<bool, Fault> {
+    match rows::body_text(row, column, 0, "an identity") {
+        Ok(_) => Ok(true),
+        Err(Fault::Refused(error)) => {
+            tracing::error!(%error, "an identity counts for nothing: its record is damaged");
+            Ok(false)
+        }
+        Err(fault) => Err(fault),
+    }
+}
+
+fn is_null(row: &Row<'_>, column: usize) -> Result<bool, Fault> {
+    Ok(row.get_ref(column)? == rusqlite::types::ValueRef::Null)
 }
 
 fn first<T: rusqlite::types::FromSql>(row: &Row<'_>) -> rusqlite::Result<T> {

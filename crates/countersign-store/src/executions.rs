@@ -51,7 +51,7 @@ pub(crate) fn executions(
         let params = params![window.start, window.rows(), requester, session];
         items.extend(all(db, &executions_sql(&condition), params, |row| {
             let id: ExecutionId = rows::id(row, 0)?;
-            Found::of(rows::execution_row(row), row.get(11)?, id, id, rows::row_time(row, 5)?)
+            Found::of(rows::execution_row(row), row.get(11)?, id.to_string(), Some(id), rows::row_time(row, 5)?)
         })?);
     }
     items.sort_by_key(|found| std::cmp::Reverse(found.no));
@@ -128,7 +128,7 @@ pub(crate) fn elicitations(
     while let Some(row) = found.next()? {
         let (id, execution): (ElicitationId, ExecutionId) = (rows::id(row, 0)?, rows::id(row, FACTS)?);
         let (no, at) = (row.get(NUMBER)?, rows::row_time(row, FACTS + 5)?);
-        let found = Found::of(reader.row(row), no, id, execution, at)?;
+        let found = Found::of(reader.row(row), no, id.to_string(), Some(execution), at)?;
         if let Ok(row) = &found.row
             && !fits(filter, row)
         {
@@ -222,25 +222,23 @@ impl<'c> ElicitationReader<'c> {
 }
 
 /// A row of a list, whole or damaged, with its number.
-struct Found<T> {
-    no: i64,
+pub(crate) struct Found<T> {
+    pub(crate) no: i64,
     row: Result<T, DamagedRow>,
 }
 
 impl<T> Found<T> {
     /// Keeps a row that cannot be read as such; only a failing medium fails the list.
-    fn of(
+    pub(crate) fn of(
         read: Result<T, Fault>,
         no: i64,
-        id: impl Stored,
-        execution: ExecutionId,
+        id: String,
+        execution: Option<ExecutionId>,
         at: Timestamp,
     ) -> Result<Self, Fault> {
         let row = match read {
             Ok(row) => Ok(row),
-            Err(Fault::Refused(error)) => {
-                Err(DamagedRow { id: id.to_string(), execution, at, problem: error.to_string() })
-            }
+            Err(Fault::Refused(error)) => Err(DamagedRow { id, execution, at, problem: error.to_string() }),
             Err(fault) => return Err(fault),
         };
         Ok(Self { no, row })
@@ -248,7 +246,7 @@ impl<T> Found<T> {
 }
 
 /// The whole rows of a part, and the damaged ones beside them.
-fn split_damaged<T>(part: Listing<Found<T>>) -> Listing<T> {
+pub(crate) fn split_damaged<T>(part: Listing<Found<T>>) -> Listing<T> {
     let Listing { items, next, .. } = part;
     let mut whole = Listing { items: Vec::with_capacity(items.len()), next, damaged: Vec::new() };
     for found in items {

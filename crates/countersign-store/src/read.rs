@@ -13,7 +13,7 @@ use countersign_core::audit::AuditRecord;
 use countersign_core::digest::Digest;
 use countersign_core::execution::Status;
 use countersign_core::grant::Grant;
-use countersign_core::ids::{GrantId, LoginId};
+use countersign_core::ids::{GrantId, LoginId, TokenId, UserId};
 use countersign_core::time::Timestamp;
 use countersign_kernel::ports::{
     ByteBudget, Listing, LoginRow, SessionRow, SessionSummary, SourceRow, SourceToolRow, Standing,
@@ -25,6 +25,7 @@ use tokio::sync::Semaphore;
 
 use crate::apply::usable_grant;
 use crate::cursor::Window;
+use crate::executions::{Found, split_damaged};
 use crate::fault::{Closed, Fault};
 use crate::files::Files;
 use crate::open;
@@ -153,12 +154,12 @@ pub(crate) fn sessions(
     window: &Window,
 ) -> Result<Listing<SessionSummary>, Fault> {
     let params = params![window.start, window.rows(), millis(now)];
-    let read = |row: &Row<'_>| {
-        let summary = SessionSummary { row: rows::session(row)?, live_grants: count(row.get(6)?)? };
-        Ok((row.get::<_, i64>(5)?, summary))
-    };
-    let Listing { items, next, damaged } = window.listing(all(db, SESSIONS, params, read)?, |(no, _)| *no);
-    Ok(Listing { items: items.into_iter().map(|(_, summary)| summary).collect(), next, damaged })
+    let found = all(db, SESSIONS, params, |row| {
+        let summary = || Ok(SessionSummary { row: rows::session(row)?, live_grants: count(row.get(6)?)? });
+        let id = rows::session_id(row, 0).map_or_else(|_| "ses_…".to_owned(), |id| id.to_string());
+        Found::of(summary(), row.get(5)?, id, None, rows::row_time(row, 3)?)
+    });
+    Ok(split_damaged(window.listing(found?, |found| found.no)))
 }
 
 const SESSIONS: &str = concat!(
@@ -175,13 +176,24 @@ pub(crate) fn token_by_hash(db: &Connection, hash: Digest) -> Result<Option<Toke
 }
 
 /// All tokens, oldest first.
-pub(crate) fn tokens(db: &Connection) -> Result<Vec<TokenRow>, Fault> {
-    all(db, &format!("SELECT {TOKEN_COLUMNS} FROM tokens ORDER BY created_at, no"), [], rows::token)
+pub(crate) fn tokens(db: &Connection) -> Result<Listing<TokenRow>, Fault> {
+    let sql = format!("SELECT {TOKEN_COLUMNS}, id, created_at, no FROM tokens ORDER BY created_at, no");
+    let found = all(db, &sql, [], |row| {
+        let id = rows::id(row, 7).map_or_else(|_| "tok_…".to_owned(), |id: TokenId| id.to_string());
+        Found::of(rows::token(row), row.get(9)?, id, None, rows::row_time(row, 8)?)
+    });
+    Ok(split_damaged(Listing::whole(found?)))
 }
 
 /// All users, oldest first.
-pub(crate) fn users(db: &Connection) -> Result<Vec<UserRow>, Fault> {
-    all(db, "SELECT body, sum, disabled_at, may_decide FROM users ORDER BY created_at, no", [], rows::user)
+pub(crate) fn users(db: &Connection) -> Result<Listing<UserRow>, Fault> {
+    let sql =
+        "SELECT body, sum, disabled_at, may_decide, id, created_at, no FROM users ORDER BY created_at, no";
+    let found = all(db, sql, [], |row| {
+        let id = rows::id(row, 4).map_or_else(|_| "usr_…".to_owned(), |id: UserId| id.to_string());
+        Found::of(rows::user(row), row.get(6)?, id, None, rows::row_time(row, 5)?)
+    });
+    Ok(split_damaged(Listing::whole(found?)))
 }
 
 /// One login.

@@ -183,12 +183,12 @@ impl Store for SqliteStore {
         self.readers.point(|db| read::token_by_hash(db, hash))
     }
 
-    async fn tokens(&self) -> Result<Vec<TokenRow>, StoreError> {
+    async fn tokens(&self) -> Result<Listing<TokenRow>, StoreError> {
         self.writer.write_unawaited().await;
         self.readers.list(read::tokens).await
     }
 
-    async fn users(&self) -> Result<Vec<UserRow>, StoreError> {
+    async fn users(&self) -> Result<Listing<UserRow>, StoreError> {
         self.readers.list(read::users).await
     }
 

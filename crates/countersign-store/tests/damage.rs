@@ -265,7 +265,7 @@ async fn a_damaged_row_is_named_in_its_place_and_the_others_are_listed() {
     let ids: Vec<String> = damaged.iter().map(|row| row.id.clone()).collect();
     let expected: Vec<String> = [1, 3, 13].map(|n: usize| all[n].elicitation.id.to_string()).into();
     assert_eq!(ids, expected, "also the one whose execution was changed");
-    assert_eq!(damaged[0].execution, all[1].execution);
+    assert_eq!(damaged[0].execution, Some(all[1].execution));
     assert_eq!(damaged[0].at, all[1].asked_at, "when its execution began");
     assert!(damaged[0].problem.contains("changed since it was written"), "{:?}", damaged[0]);
     let whole: Vec<_> =

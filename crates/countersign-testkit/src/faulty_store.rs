@@ -416,11 +416,11 @@ impl<S: Store + ?Sized> Store for FaultyStore<S> {
         self.read(Read::TokenByHash)?.token_by_hash(hash).await
     }
 
-    async fn tokens(&self) -> Result<Vec<TokenRow>, StoreError> {
+    async fn tokens(&self) -> Result<Listing<TokenRow>, StoreError> {
         self.read(Read::Tokens)?.tokens().await
     }
 
-    async fn users(&self) -> Result<Vec<UserRow>, StoreError> {
+    async fn users(&self) -> Result<Listing<UserRow>, StoreError> {
         self.read(Read::Users)?.users().await
     }
 

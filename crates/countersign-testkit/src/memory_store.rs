@@ -255,16 +255,16 @@ impl Store for MemoryStore {
         Ok(self.state().tokens.iter().find(|token| token.hash == hash).cloned())
     }
 
-    async fn tokens(&self) -> Result<Vec<TokenRow>, StoreError> {
+    async fn tokens(&self) -> Result<Listing<TokenRow>, StoreError> {
         let mut tokens = self.state().tokens.clone();
         tokens.sort_by_key(|token| token.created_at);
-        Ok(tokens)
+        Ok(Listing::whole(tokens))
     }
 
-    async fn users(&self) -> Result<Vec<UserRow>, StoreError> {
+    async fn users(&self) -> Result<Listing<UserRow>, StoreError> {
         let mut users = self.state().users.clone();
         users.sort_by_key(|user| user.created_at);
-        Ok(users)
+        Ok(Listing::whole(users))
     }
 
     async fn sources(&self) -> Result<Vec<SourceRow>, StoreError> {

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use countersign_kernel::ports::{Entropy as _, SystemEntropy};
-use countersign_kernel::{Gateway, NewToken};
+use countersign_kernel::{Gateway, NewToken, UserError};
 use countersign_sdk::{ExposeSecret as _, Role, SecretString};
 
 /// What the operator acts with.
@@ -31,9 +31,17 @@ pub(crate) struct LocalTokens {
 impl LocalTokens {
     /// Reads them, or makes those that are not there.
     pub(crate) async fn ensure(gateway: &Gateway, folder: &Path) -> anyhow::Result<Self> {
-        let none_known = gateway.tokens().await?.is_empty();
-        let operator = gateway.ensure_operator(OPERATOR).await?.id;
-        let of = |name, role| NewToken::new(name, role).of(operator);
+        let none_known = gateway.list_tokens().await?.recorded() == 0;
+        let operator = match gateway.ensure_operator(OPERATOR).await {
+            Ok(operator) => Some(operator.id),
+            // Everybody else goes on; the operator's tokens count for nothing until a backup is restored.
+            Err(error @ UserError::OperatorDamaged) => {
+                tracing::error!(%error, "the operator may do nothing");
+                None
+            }
+            Err(error) => return Err(error.into()),
+        };
+        let of = |name, role| NewToken { user: operator, ..NewToken::new(name, role) };
         let admin = token(gateway, folder, of(ADMIN_TOKEN, Role::Admin), none_known).await?;
         let agent = token(gateway, folder, of(AGENT_TOKEN, Role::Agent), none_known).await?;
         Ok(Self { admin, agent })
@@ -84,6 +92,13 @@ async fn token(
     let path = folder.join(&new.name);
     if let Some(known) = read_token(folder, &new.name)?.filter(|_| !none_known) {
         return Ok(known);
+    }
+    // Without an operator it would be a principal of its own.
+    if new.user.is_none() {
+        anyhow::bail!(
+            "{} is missing, and the operator's record is damaged, so that no other can be made; restore a backup",
+            path.display()
+        );
     }
     let minted = gateway.create_token(new, None).await?;
     write_private(&path, format!("{}\n", minted.secret.expose_secret()).as_bytes())?;

@@ -8,7 +8,7 @@ use countersign_core::time::Timestamp;
 use countersign_kernel::ports::{Clock as _, SystemClock};
 use countersign_sdk::Outcome;
 use countersign_server::wire::{
-    Decision, ElicitationResponse, ExecutionResult, Pending, PendingKind, Status,
+    Damaged, Decision, ElicitationResponse, ExecutionResult, Pending, PendingKind, Status,
 };
 use serde_json::Value;
 
@@ -254,5 +254,12 @@ pub(crate) fn status(status: Status, paint: Paint) -> String {
         Status::Failed | Status::Cancelled => paint.red(word),
         Status::Paused | Status::InDoubt => paint.yellow(word),
         Status::Running => word.to_owned(),
+    }
+}
+
+/// Names the records of a list that are damaged, so that nobody takes the rest for all there is.
+pub(crate) fn damaged(rows: &[Damaged], screen: Screen) {
+    for row in rows {
+        screen.note(&format!("{}: {}", shown::line(&row.id), row.message));
     }
 }

@@ -65,7 +65,10 @@ pub(crate) async fn token(contact: &Contact, text: &str) -> Result<String, Probl
         return Ok(text.to_owned());
     }
     let mut found = Candidates::of(text);
-    found.look_at(contact.operator.tokens().await?.items.into_iter().map(|token| token.token_id))?;
+    let tokens = contact.operator.tokens().await?;
+    // One whose record is damaged can be revoked too.
+    found.look_at(tokens.damaged.into_iter().map(|damaged| damaged.id))?;
+    found.look_at(tokens.items.into_iter().map(|token| token.token_id))?;
     found.only_one("token", &contact.invocation.command("token list"))
 }
 

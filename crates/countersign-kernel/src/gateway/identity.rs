@@ -10,7 +10,7 @@ use tokio::sync::watch;
 use super::{Gateway, run_detached};
 use crate::accept::Caller;
 use crate::error::GatewayError;
-use crate::ports::{LoginRow, TokenRow, UserRow};
+use crate::ports::{Listing, LoginRow, TokenRow, UserRow};
 use crate::tokens::{Minted, NewToken, TokenError};
 use crate::users::{UserChange, UserError};
 
@@ -27,8 +27,13 @@ impl Gateway {
         run_detached(async move { kernel.revoke_token(id, by.as_ref()).await }).await
     }
 
-    /// All tokens.
+    /// All tokens whose records are whole, oldest first.
     pub async fn tokens(&self) -> Result<Vec<TokenRow>, GatewayError> {
+        Ok(self.list_tokens().await?.items)
+    }
+
+    /// All tokens, and those whose records are damaged: they are good for nothing.
+    pub async fn list_tokens(&self) -> Result<Listing<TokenRow>, GatewayError> {
         Ok(self.kernel.store.tokens().await?)
     }
 
@@ -47,12 +52,18 @@ impl Gateway {
         self.kernel.identities.watch()
     }
 
-    /// All users, oldest first. The first one is the operator.
+    /// All users whose records are whole, oldest first.
     pub async fn users(&self) -> Result<Vec<UserRow>, GatewayError> {
+        Ok(self.list_users().await?.items)
+    }
+
+    /// All users, oldest first, and those whose records are damaged: they may do nothing. The first one is the operator.
+    pub async fn list_users(&self) -> Result<Listing<UserRow>, GatewayError> {
         Ok(self.kernel.store.users().await?)
     }
 
-    /// The operator: the first user there is, made under this name if there is none.
+    /// The operator: the first user there is, made under this name if there is none. Where that user's record is damaged
+    /// nobody takes their place ([`UserError::OperatorDamaged`]).
     pub async fn ensure_operator(&self, name: &str) -> Result<UserRow, UserError> {
         let (kernel, name) = (Arc::clone(&self.kernel), name.to_owned());
         run_detached(async move { kernel.ensure_operator(&name).await }).await

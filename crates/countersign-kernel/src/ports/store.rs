@@ -93,11 +93,11 @@ pub trait Store: Send + Sync + 'static {
     /// The token with this hash, revoked or not.
     async fn token_by_hash(&self, hash: Digest) -> Result<Option<TokenRow>, StoreError>;
 
-    /// All tokens, oldest first.
-    async fn tokens(&self) -> Result<Vec<TokenRow>, StoreError>;
+    /// All tokens, oldest first, in one part.
+    async fn tokens(&self) -> Result<Listing<TokenRow>, StoreError>;
 
-    /// All users, oldest first.
-    async fn users(&self) -> Result<Vec<UserRow>, StoreError>;
+    /// All users, oldest first, in one part.
+    async fn users(&self) -> Result<Listing<UserRow>, StoreError>;
 
     /// One login to the console, ended or not.
     async fn login(&self, id: LoginId) -> Result<Option<LoginRow>, StoreError>;
@@ -507,13 +507,25 @@ pub struct Listing<T> {
     pub damaged: Vec<DamagedRow>,
 }
 
-/// A record that is not what was written. It is shown as such, and nothing is done with it.
+impl<T> Listing<T> {
+    /// A list in one part, without damage.
+    pub fn whole(items: Vec<T>) -> Self {
+        Self { items, next: None, damaged: Vec::new() }
+    }
+
+    /// How many records there are, damaged ones too.
+    pub fn recorded(&self) -> usize {
+        self.items.len() + self.damaged.len()
+    }
+}
+
+/// A record that is not what was written. It is shown as such, nothing is done with it, and nobody may do anything by it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DamagedRow {
-    /// Its id, as far as that can be told: an execution's or an elicitation's.
+    /// Its id, as far as that can be told.
     pub id: String,
-    /// The execution it belongs to.
-    pub execution: ExecutionId,
+    /// The execution it belongs to, where it belongs to one.
+    pub execution: Option<ExecutionId>,
     /// When it was made.
     pub at: Timestamp,
     /// The problem.

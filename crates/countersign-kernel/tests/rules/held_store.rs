@@ -244,11 +244,11 @@ impl Store for HeldStore {
         self.inner.token_by_hash(hash).await
     }
 
-    async fn tokens(&self) -> Result<Vec<TokenRow>, StoreError> {
+    async fn tokens(&self) -> Result<Listing<TokenRow>, StoreError> {
         self.inner.tokens().await
     }
 
-    async fn users(&self) -> Result<Vec<UserRow>, StoreError> {
+    async fn users(&self) -> Result<Listing<UserRow>, StoreError> {
         self.inner.users().await
     }
 

@@ -6,6 +6,7 @@ use serde::Deserialize;
 
 use super::api::{query, segment};
 use super::frame::{Place, Reader, Trouble};
+use super::inbox::damaged;
 use super::schemas::Schemas;
 use super::text::{Oddities, short, text};
 use super::{arguments, executions, when};
@@ -27,6 +28,7 @@ pub(super) async fn list(reader: Reader, Params(wanted): Params<Wanted>) -> Resu
     let list: wire::List<wire::Session> = reader.get(&query("/api/sessions", &parameters)).await?;
     let main = html! {
         div.heading { h1 { "Sessions" } }
+        (damaged(&list.damaged))
         @if list.items.is_empty() { p.faint { "No agent has opened a session yet." } } @else {
             div.scroll tabindex="0" role="region" aria-label="Sessions" { table {
                 thead { tr { th scope="col" { "Session" } th scope="col" { "Owner" } th scope="col" { "Opened" } th scope="col" { "Remembered approvals" } } }

@@ -4,6 +4,7 @@ use axum::response::Response;
 use maud::{Markup, html};
 
 use super::frame::{Place, Reader, Trouble};
+use super::inbox::damaged;
 use super::text::text;
 use super::when;
 use crate::wire;
@@ -28,6 +29,7 @@ pub(super) async fn page(reader: Reader) -> Result<Response, Trouble> {
             button.primary { "Create token" }
             p.violation role="alert" {}
         }
+        (damaged(&list.damaged))
         div #secret role="status" hidden { p { "This is its secret. It is shown once:" } pre tabindex="0" {} button type="button" data-copy { "Copy" } }
         div.scroll tabindex="0" role="region" aria-label="Tokens" { table {
             thead { tr { th scope="col" { "Name" } th scope="col" { "Role" } th scope="col" { "User" } th scope="col" { "Created" } th scope="col" { "Last used" } th scope="col" { "Expires" } th scope="col" { "Token" } th scope="col" { "Revoke" } } }

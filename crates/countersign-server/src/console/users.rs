@@ -4,6 +4,7 @@ use axum::response::Response;
 use maud::{Markup, html};
 
 use super::frame::{Place, Reader, Trouble};
+use super::inbox::damaged;
 use super::text::text;
 use super::when;
 use crate::wire;
@@ -24,6 +25,7 @@ pub(super) async fn page(reader: Reader) -> Result<Response, Trouble> {
             button.primary { "Add user" }
             p.violation role="alert" {}
         }
+        (damaged(&list.damaged))
         div #secret role="status" hidden { p { "Send this link to the user (single use, expires in 10 min):" } pre tabindex="0" {} button type="button" data-copy { "Copy" } }
         div.scroll tabindex="0" role="region" aria-label="Users" { table {
             thead { tr { th scope="col" { "Name" } th scope="col" { "Roles" } th scope="col" { "Added" } th scope="col" { "Id" } th scope="col" { "Invite" } th scope="col" { "Status" } } }

@@ -63,9 +63,9 @@ pub(super) async fn standing(State(shared): State<Arc<Shared>>) -> Result<Json<w
 pub(super) async fn tokens(
     State(shared): State<Arc<Shared>>,
 ) -> Result<Json<wire::List<wire::Token>>, Refusal> {
-    let (tokens, users) = (shared.gateway.tokens().await?, shared.gateway.users().await?);
-    let items = tokens.iter().map(|token| wire::Token::of(token, &users));
-    Ok(Json(wire::List::whole(items.collect())))
+    let (tokens, users) = (shared.gateway.list_tokens().await?, shared.gateway.users().await?);
+    let items = tokens.items.iter().map(|token| wire::Token::of(token, &users));
+    Ok(Json(wire::List::whole(items.collect()).beside(&tokens.damaged)))
 }
 
 /// Make a token
@@ -116,7 +116,10 @@ pub(super) async fn revoke_token(
 ) -> Result<StatusCode, Refusal> {
     let missing = || Refusal::not_found("there is no such token");
     let id: TokenId = id.parse().map_err(|_| missing())?;
-    if !shared.gateway.tokens().await?.iter().any(|token| token.id == id) {
+    let tokens = shared.gateway.list_tokens().await?;
+    // One whose record is damaged is good for nothing; whoever would be sure of it may revoke it all the same.
+    let is_damaged = tokens.damaged.iter().any(|damaged| damaged.id == id.to_string());
+    if !is_damaged && !tokens.items.iter().any(|token| token.id == id) {
         return Err(missing());
     }
     shared.gateway.revoke_token(id, Some(&caller)).await?;

@@ -24,5 +24,5 @@ pub(super) async fn list(
 ) -> Result<Json<wire::List<wire::Session>>, Refusal> {
     let part = shared.gateway.sessions(part.page()?).await?;
     let items = part.items.iter().map(Into::into).collect();
-    Ok(Json(wire::List { next_cursor: part.next, ..wire::List::whole(items) }))
+    Ok(Json(wire::List { next_cursor: part.next, ..wire::List::whole(items).beside(&part.damaged) }))
 }

@@ -23,8 +23,9 @@ use crate::wire;
     (status = 403, description = "Only an admin may do this", body = wire::Problem, content_type = "application/problem+json"),
 ))]
 pub(super) async fn list(State(shared): State<Arc<Shared>>) -> Result<Json<wire::List<wire::User>>, Refusal> {
-    let users = shared.gateway.users().await?;
-    Ok(Json(wire::List::whole(users.iter().map(Into::into).collect())))
+    let users = shared.gateway.list_users().await?;
+    let items = users.items.iter().map(Into::into).collect();
+    Ok(Json(wire::List::whole(items).beside(&users.damaged)))
 }
 
 /// Add a user

@@ -61,14 +61,15 @@ pub struct List<T> {
     pub damaged: Vec<Damaged>,
 }
 
-/// A record that is not what was written. It can be neither decided nor run.
+/// A record that is not what was written. It can be neither decided nor run, and lets nobody do anything.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Damaged {
     /// Its id.
     pub id: String,
-    /// The execution it belongs to.
-    pub execution_id: String,
+    /// The execution it belongs to, where it belongs to one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub execution_id: Option<String>,
     /// When it was made.
     pub at: String,
     /// `damaged`.
@@ -80,12 +81,12 @@ pub struct Damaged {
 impl From<&DamagedRow> for Damaged {
     fn from(row: &DamagedRow) -> Self {
         // What exactly is wrong may quote the record, and is in the log.
-        let message = "The record of this is damaged. It cannot be shown, decided or run. Stop the server, copy the data \
-                       folder, and restore a backup; `countersign doctor` says more."
+        let message = "The record of this is damaged. It cannot be shown, decided or run, and it lets nobody do anything. \
+                       Stop the server, copy the data folder, and restore a backup; `countersign doctor` says more."
             .to_owned();
         Self {
             id: row.id.clone(),
-            execution_id: row.execution.to_string(),
+            execution_id: row.execution.map(|id| id.to_string()),
             at: row.at.to_string(),
             code: "damaged".to_owned(),
             message,
@@ -97,5 +98,11 @@ impl<T> List<T> {
     /// A list that is whole.
     pub fn whole(items: Vec<T>) -> Self {
         Self { items, next_cursor: None, damaged: Vec::new() }
+    }
+
+    /// The same, beside what cannot be read.
+    #[must_use]
+    pub fn beside(self, damaged: &[DamagedRow]) -> Self {
+        Self { damaged: damaged.iter().map(Into::into).collect(), ..self }
     }
 }

@@ -19,6 +19,10 @@ enum Holder {
     /// A person's own token, in a client that nobody declared attended.
     Approver,
     Admin,
+    /// An attended agent of another user who may decide.
+    AttendedAgentOfApprover,
+    /// The token of an admin who is disabled once the call waits.
+    DisabledAdmin,
     /// An attended agent whose owner may own agents and not decide.
     AttendedAgentOfReader,
     /// An attended agent whose owner is disabled once the call waits.
@@ -29,13 +33,15 @@ enum Holder {
     AttendedExpired,
 }
 
-const HOLDERS: [Holder; 10] = [
+const HOLDERS: [Holder; 12] = [
     Holder::Agent,
     Holder::AttendedAgent,
     Holder::Service,
     Holder::Worker,
     Holder::Approver,
     Holder::Admin,
+    Holder::AttendedAgentOfApprover,
+    Holder::DisabledAdmin,
     Holder::AttendedAgentOfReader,
     Holder::AttendedAgentOfDisabled,
     Holder::AttendedRevoked,
@@ -47,6 +53,11 @@ impl Holder {
     fn calls_nothing(self) -> bool {
         matches!(self, Self::Worker | Self::Approver)
     }
+
+    /// Whether a person who may decide sits at its client.
+    fn vouches(self) -> bool {
+        matches!(self, Self::AttendedAgent | Self::AttendedAgentOfApprover)
+    }
 }
 
 /// How a client tries to decide.
@@ -54,27 +65,41 @@ impl Holder {
 enum Way {
     /// `elicitation/create` of the 2025 era, answered with accept.
     Prompt(Era),
+    /// The same, put to another client, and answered in that client's conversation.
+    ForeignPrompt(Era),
     /// An `InputRequiredResult` of 2026-07-28, answered with its state.
     Round,
     /// The same, with the state of another client's call.
     ForeignState,
     /// `tasks/update`.
     Task,
+    /// The same, for the task of another client.
+    ForeignTask,
     /// `tasks/update` for an execution that the same token began over REST.
     TaskOfRest,
     /// `resume { approved: true }`.
     Resume,
 }
 
-const WAYS: [Way; 7] = [
+const WAYS: [Way; 10] = [
     Way::Prompt(Era::June2025),
     Way::Prompt(Era::November2025),
+    Way::ForeignPrompt(Era::June2025),
+    Way::ForeignPrompt(Era::November2025),
     Way::Round,
     Way::ForeignState,
     Way::Task,
+    Way::ForeignTask,
     Way::TaskOfRest,
     Way::Resume,
 ];
+
+impl Way {
+    /// Whether another client calls what is to be decided.
+    fn is_foreign(self) -> bool {
+        matches!(self, Self::ForeignPrompt(_) | Self::ForeignState | Self::ForeignTask)
+    }
+}
 
 #[tokio::test]
 async fn only_a_person_at_an_attended_client_decides_and_only_its_own_calls() {
@@ -83,25 +108,36 @@ async fn only_a_person_at_an_attended_client_decides_and_only_its_own_calls() {
             let house = House::with(|options| options.hold = std::time::Duration::from_millis(50)).await;
             let key = token(&house, holder).await;
             attempt(&house, &key, holder, way).await;
-            let counts =
-                holder == Holder::AttendedAgent && matches!(way, Way::Prompt(_) | Way::Round | Way::Task);
+            let counts = holder.vouches() && matches!(way, Way::Prompt(_) | Way::Round | Way::Task);
             let expected: &[&str] = if counts { &["it"] } else { &[] };
             if counts {
                 until_effects(&house, 1).await;
             }
             assert_eq!(house.effects(), expected, "{holder:?} by {way:?}");
-            let operator = house.gateway.users().await.unwrap()[0].id.to_string();
+            let users = house.gateway.users().await.unwrap();
+            let is_of_bob = holder == Holder::AttendedAgentOfApprover;
+            let owner = users.iter().find(|user| !is_of_bob || user.name == "bob").unwrap().id.to_string();
+            let audited: Vec<String> = if counts { vec![owner.clone()] } else { Vec::new() };
+            assert_eq!(deciders(&house).await, audited, "{holder:?} by {way:?}: the audit names the user");
             let question = house.only_question().await;
             match question.decision {
                 Some(decision) if counts => {
                     let Decider::Person { principal, .. } = decision.by else { panic!("{:?}", decision.by) };
-                    assert_eq!(principal.as_str(), operator, "{way:?}: the audit names the user");
+                    assert_eq!(principal.as_str(), owner, "{holder:?} by {way:?}");
                 }
                 None if !counts => {}
                 other => panic!("{holder:?} by {way:?}: {other:?}"),
             }
         }
     }
+}
+
+/// Who decided, as the audit says.
+async fn deciders(house: &House) -> Vec<String> {
+    let records = house.gateway.audit(0, 1_000).await.unwrap();
+    let entries = records.iter().flat_map(|record| record.parse().unwrap());
+    let decided = entries.filter(|entry| entry.what == "Decided");
+    decided.map(|entry| entry.by.map(|by| by.to_string()).unwrap_or_default()).collect()
 }
 
 async fn until_effects(house: &House, number: usize) {
@@ -122,6 +158,14 @@ async fn token(house: &House, holder: Holder) -> Key {
         Holder::Worker => NewToken::new(&name, Role::Worker).of(operator),
         Holder::Approver => NewToken::new(&name, Role::Approver).of(operator),
         Holder::Admin => NewToken::new(&name, Role::Admin).of(operator),
+        Holder::AttendedAgentOfApprover => {
+            let bob = house.gateway.create_user("bob", vec![Role::Approver], None).await.unwrap().id;
+            NewToken::new(&name, Role::Agent).of(bob).attended()
+        }
+        Holder::DisabledAdmin => {
+            let bob = house.gateway.create_user("bob", vec![Role::Admin], None).await.unwrap().id;
+            NewToken::new(&name, Role::Admin).of(bob)
+        }
         Holder::AttendedAgentOfReader => {
             let reader = house.gateway.create_user("reader", vec![], None).await.unwrap().id;
             NewToken::new(&name, Role::Agent).of(reader).attended()
@@ -144,7 +188,7 @@ async fn token(house: &House, holder: Holder) -> Key {
 /// Takes the authority away from those who lose it while their call waits.
 async fn lose_authority(house: &House, key: &Key, holder: Holder) {
     match holder {
-        Holder::AttendedAgentOfDisabled => {
+        Holder::AttendedAgentOfDisabled | Holder::DisabledAdmin => {
             let users = house.gateway.users().await.unwrap();
             let bob = users.iter().find(|user| user.name == "bob").unwrap().id;
             let change = UserChange { status: Some(UserStatus::Disabled), ..UserChange::default() };
@@ -173,7 +217,7 @@ async fn attempt(house: &House, key: &Key, holder: Holder, way: Way) {
     let able = json!({ "elicitation": {} });
     let with_tasks = json!({ "elicitation": {}, "extensions": { "io.modelcontextprotocol/tasks": {} } });
     let (tool, args) = tool(holder);
-    if holder.calls_nothing() && !matches!(way, Way::ForeignState | Way::TaskOfRest) {
+    if holder.calls_nothing() && !way.is_foreign() && way != Way::TaskOfRest {
         let agent = house.unattended_key().await;
         calls_over_rest(house, &agent, tool, args.clone()).await;
     }
@@ -187,6 +231,20 @@ async fn attempt(house: &House, key: &Key, holder: Holder, way: Way) {
                 let answer = json!({ "jsonrpc": "2.0", "id": prompt["id"], "result": approve() });
                 whatever(client.send(&answer).await).await;
             }
+        }
+        Way::ForeignPrompt(era) => {
+            let (tool, args) = destroy_it();
+            let theirs = house.client(era).await;
+            let mut call = theirs.begin(tool, args).await;
+            let prompt = prompted(&mut call).await.expect("an attended client is asked");
+            lose_authority(house, key, holder).await;
+            let answer = json!({ "jsonrpc": "2.0", "id": prompt["id"], "result": approve() });
+            let mut client = house.client_that(key, Era::July2026, able).await;
+            client.era = era;
+            // In no conversation, and in the one that was asked.
+            whatever(client.send(&answer).await).await;
+            client.session.clone_from(&theirs.session);
+            whatever(client.send(&answer).await).await;
         }
         Way::Round | Way::ForeignState => {
             let client = house.client_that(key, Era::July2026, able.clone()).await;
@@ -208,6 +266,12 @@ async fn attempt(house: &House, key: &Key, holder: Holder, way: Way) {
             let client = house.client_that(key, Era::July2026, with_tasks).await;
             let created = client.call(tool, args).await;
             update_task(house, &client, key, holder, created["taskId"].as_str()).await;
+        }
+        Way::ForeignTask => {
+            let (tool, args) = destroy_it();
+            house.client(Era::July2026).await.call(tool, args).await;
+            let client = house.client_that(key, Era::July2026, with_tasks).await;
+            update_task(house, &client, key, holder, None).await;
         }
         Way::TaskOfRest => {
             let agent = house.unattended_key().await;

@@ -359,6 +359,33 @@ async fn tokens_are_made_listed_without_their_secret_and_revoked() {
 }
 
 #[tokio::test]
+async fn a_tokens_use_is_noted_to_the_minute_and_reading_the_list_notes_nothing_of_the_others() {
+    let house = House::open().await;
+    let made =
+        house.post(Who::Admin, "/api/tokens", json!({ "name": "ci", "role": "agent" })).await.with(201);
+    let (id, secret) = (made["tokenId"].as_str().unwrap(), made["secret"].as_str().unwrap());
+    let last_used = async || {
+        let list = house.get(Who::Admin, "/api/tokens").await.with(200);
+        list["items"].as_array().unwrap().iter().find(|token| token["tokenId"] == id).unwrap()["lastUsedAt"]
+            .clone()
+    };
+    let uses = async || {
+        let request = house.http.get(format!("{}/api/whoami", house.base)).bearer_auth(secret);
+        assert_eq!(request.send().await.unwrap().status(), 200);
+    };
+    assert_eq!(last_used().await, Value::Null, "it was never used");
+    let first = house.gateway.now().to_string();
+    uses().await;
+    assert_eq!(last_used().await, json!(first));
+    house.world.clock.jump(59_000);
+    uses().await;
+    assert_eq!(last_used().await, json!(first), "a use within the minute is not written again");
+    house.world.clock.jump(1_000);
+    uses().await;
+    assert_eq!(last_used().await, json!(house.gateway.now().to_string()));
+}
+
+#[tokio::test]
 async fn alive_and_ready_are_said_to_everybody() {
     let house = House::open().await;
     assert_eq!(house.get(Who::Nobody, "/healthz").await.text, "ok\n");

@@ -2,8 +2,11 @@
 
 use std::collections::BTreeSet;
 
+use countersign_kernel::NewToken;
+use countersign_sdk::{ExposeSecret as _, Role};
 use serde_json::{Value, json};
 
+use crate::answer::Answer;
 use crate::house::{House, Who};
 
 /// Asks so many times; gives the questions.
@@ -201,4 +204,37 @@ async fn a_journal_is_read_in_parts_and_a_foreign_cursor_is_refused() {
         house.get(Who::Agent, &format!("{journal}?{bad}")).await.refused(400, "bad_cursor");
     }
     house.get(Who::Agent, &format!("{journal}?limit=0")).await.refused(400, "bad_request");
+}
+
+#[tokio::test]
+async fn what_was_denied_before_is_found_across_sessions_and_clients_of_one_owner_and_of_no_other() {
+    let house = House::open().await;
+    let ann = house.gateway.create_user("ann", vec![], None).await.unwrap().id;
+    let of_ann = house.gateway.create_token(NewToken::new("ann's", Role::Agent).of(ann), None).await.unwrap();
+    let anns = of_ann.secret.expose_secret();
+    // Whose token, in which session: two clients of the operator, one of them in two sessions, and one of somebody else.
+    let (one, other) = (house.secret(Who::Agent).unwrap(), house.secret(Who::OtherAgent).unwrap());
+    let mut asked = Vec::new();
+    for (secret, session) in [(one, "ses_a"), (one, "ses_b"), (other, "ses_c"), (anns, "ses_d")] {
+        house.world.clock.jump(1);
+        let call = json!({ "tool": "lab.destroy", "args": { "what": "it" }, "sessionId": session });
+        let request = house.http.post(format!("{}/api/executions", house.base)).bearer_auth(secret);
+        let paused = Answer::of(request.json(&call).send().await.unwrap()).await.with(200);
+        let id = paused["paused"]["elicitationId"].as_str().unwrap().to_owned();
+        house.resolve(Who::Approver, &id, false).await.with(200);
+        asked.push(id);
+    }
+    house.world.clock.jump(1);
+    house.asks("lab.destroy", json!({ "what": "something else" })).await;
+    let again = house.asks("lab.destroy", json!({ "what": "it" })).await.elicitation;
+
+    let denied = async |who: Who, id: &str| -> Vec<String> {
+        let list = house.get(who, &format!("/api/elicitation?sameAs={id}")).await.with(200);
+        let denied = |item: &&Value| item["decision"]["outcome"] == "denied";
+        let items = list["items"].as_array().unwrap().iter().filter(denied);
+        items.map(|item| item["elicitationId"].as_str().unwrap().to_owned()).collect()
+    };
+    assert_eq!(denied(Who::Approver, &again).await, asked[..3], "of both clients, in every session");
+    assert_eq!(denied(Who::Approver, &asked[3]).await, asked[3..], "another owner's are apart");
+    assert_eq!(denied(Who::Agent, &again).await, asked[..2], "an agent sees its own only");
 }

@@ -159,7 +159,7 @@ pub async fn tokens_are_listed_oldest_first(store: Arc<dyn Store>) {
         store.commit(create(token)).await.unwrap();
     }
     store.commit(revoke(&tokens[2])).await.unwrap();
-    let listed = store.tokens().await.unwrap();
+    let listed = store.tokens().await.unwrap().items;
     assert!(listed.is_sorted_by_key(|token| token.created_at));
     let ours: Vec<TokenId> =
         listed.iter().map(|t| t.id).filter(|id| tokens.iter().any(|t| t.id == *id)).collect();

@@ -32,7 +32,7 @@ pub async fn no_two_users_have_the_same_name(store: Arc<dyn Store>) {
     let again = UserRow { id: fresh(UserId::from_random), ..user.clone() };
     let refused = store.commit(add(&again)).await;
     assert!(matches!(refused, Err(StoreError::NameTaken)), "{refused:?}");
-    assert!(store.users().await.unwrap().iter().all(|user| user.id != again.id));
+    assert!(store.users().await.unwrap().items.iter().all(|user| user.id != again.id));
 }
 
 /// Unknown, disabled and, for decisions, those without a role are refused.
@@ -167,7 +167,7 @@ fn add(user: &UserRow) -> Write {
 }
 
 async fn found(store: &dyn Store, id: UserId) -> UserRow {
-    store.users().await.unwrap().into_iter().find(|user| user.id == id).unwrap()
+    store.users().await.unwrap().items.into_iter().find(|user| user.id == id).unwrap()
 }
 
 async fn change(store: &dyn Store, user: &UserRow, roles: Vec<Role>, disabled_ms: Option<u64>) {

@@ -281,6 +281,7 @@ async fn state(contact: &Contact, here: &[String], findings: &mut Findings) -> R
         findings.good("server", format!("{}; you are {name} with the role {roles}", ready.trim()));
         findings.good("tools", format!("the server has {}", client.tools("").await?.items.len()));
     }
+    identities(contact, findings).await?;
     waiting(contact, findings).await?;
     in_status(contact, Status::Paused, findings).await?;
     for item in in_status(contact, Status::InDoubt, findings).await? {
@@ -294,6 +295,17 @@ async fn state(contact: &Contact, here: &[String], findings: &mut Findings) -> R
         Ok((records, _)) => findings.good("audit", format!("{records} records, unbroken")),
         Err(broken) => {
             findings.bad("audit", broken.to_string(), "Keep a copy and compare it with a backup.");
+        }
+    }
+    Ok(())
+}
+
+/// Users and tokens whose records are damaged: they may do nothing.
+async fn identities(contact: &Contact, findings: &mut Findings) -> Result<(), Problem> {
+    let (users, tokens) = (contact.operator.users().await?, contact.operator.tokens().await?);
+    for (about, damaged) in [("users", users.damaged), ("tokens", tokens.damaged)] {
+        for row in damaged {
+            findings.bad(about, format!("{} is damaged", row.id), row.message);
         }
     }
     Ok(())

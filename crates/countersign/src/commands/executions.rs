@@ -55,9 +55,7 @@ async fn list(contact: &Contact, args: ExecutionsArgs) -> anyhow::Result<Exit> {
         return Ok(Exit::Done);
     }
     screen.print(&table(&list.items, contact.names().await, screen).render())?;
-    for damaged in &list.damaged {
-        screen.note(&format!("{}: {}", damaged.id, damaged.message));
-    }
+    report::damaged(&list.damaged, screen);
     match list.next_cursor {
         Some(cursor) => screen.note(&format!(
             "More: `{}`",

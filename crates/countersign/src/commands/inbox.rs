@@ -33,14 +33,13 @@ async fn look(contact: &Contact) -> anyhow::Result<Exit> {
             screen.print(&doubt_entry(doubt, screen.out, contact).await?)?;
         }
     }
-    let (mut waiting, mut late) = (Vec::new(), 0_usize);
+    let (mut waiting, mut all_damaged, mut late) = (Vec::new(), Vec::new(), 0_usize);
     let (mut part, mut number) = (Some(Part::default()), 0_usize);
     while let Some(wanted) = part {
         let list = contact.operator.elicitations(&wanted).await?;
         part = Part::after(&list);
-        for damaged in &list.damaged {
-            screen.note(&format!("{}: {}", damaged.id, damaged.message));
-        }
+        report::damaged(&list.damaged, screen);
+        all_damaged.extend(list.damaged);
         for asked in list.items {
             // What has expired is closed by the server's clock; nobody can decide it any more.
             if report::time_left(&asked.question).is_none() {
@@ -54,7 +53,7 @@ async fn look(contact: &Contact) -> anyhow::Result<Exit> {
         }
     }
     if screen.format == Format::Json {
-        let mut list = serde_json::to_value(List::whole(waiting))?;
+        let mut list = serde_json::to_value(List { damaged: all_damaged, ..List::whole(waiting) })?;
         list["inDoubt"] = doubts.iter().map(|doubt| json!(doubt.summary)).collect();
         screen.print_json(&list)?;
         return Ok(Exit::Done);

@@ -69,7 +69,8 @@ async fn list(contact: &Contact) -> anyhow::Result<Exit> {
         return Ok(Exit::Done);
     }
     screen.print(&table(&tokens.items, screen).render())?;
-    if tokens.items.is_empty() {
+    report::damaged(&tokens.damaged, screen);
+    if tokens.items.is_empty() && tokens.damaged.is_empty() {
         screen.note("There are none.");
     }
     Ok(Exit::Done)

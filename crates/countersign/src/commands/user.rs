@@ -61,6 +61,7 @@ async fn list(contact: &Contact) -> anyhow::Result<Exit> {
         table.row(cells.map(Into::into));
     }
     screen.print(&table.render())?;
+    crate::report::damaged(&users.damaged, screen);
     Ok(Exit::Done)
 }
 

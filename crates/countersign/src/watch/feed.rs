@@ -1,6 +1,6 @@
 //! What the server tells: the list whenever the connection is new, then each question as it comes and goes.
 
-use countersign_server::wire::{Elicitation, ElicitationResponse, ExecutionSummary, Status};
+use countersign_server::wire::{Damaged, Elicitation, ElicitationResponse, ExecutionSummary, Status};
 use tokio::sync::mpsc::Sender;
 
 use super::model::MOST_ITEMS;
@@ -13,7 +13,7 @@ use crate::report;
 /// Something that the view has to know.
 pub(super) enum Heard {
     /// Everything that waits.
-    Listed { items: Vec<Elicitation>, more: bool },
+    Listed { items: Vec<Elicitation>, damaged: Vec<Damaged>, more: bool },
     /// The executions with a call in doubt, as they are now.
     Doubts(Vec<ExecutionSummary>),
     /// A new question.
@@ -77,16 +77,17 @@ fn concerns_doubts(heard: &client::Heard, in_doubt: usize) -> bool {
 }
 
 async fn listed(client: &Client) -> Result<Option<Heard>, Problem> {
-    let (mut items, mut part) = (Vec::new(), Some(Part::default()));
+    let (mut items, mut damaged, mut part) = (Vec::new(), Vec::new(), Some(Part::default()));
     while let Some(wanted) = part.take() {
         let list = client.elicitations(&wanted).await?;
         part = Part::after(&list);
         items.extend(list.items);
+        damaged.extend(list.damaged);
         if items.len() >= MOST_ITEMS {
             break;
         }
     }
-    Ok(Some(Heard::Listed { items, more: part.is_some() }))
+    Ok(Some(Heard::Listed { items, damaged, more: part.is_some() }))
 }
 
 /// What an event means for the list. It says how the question stands by now, which may be later than the event.

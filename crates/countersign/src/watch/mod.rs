@@ -81,7 +81,10 @@ pub(crate) async fn run(contact: &Contact) -> anyhow::Result<Exit> {
 fn take(model: &mut Model, news: Heard) {
     let now = SystemClock.now();
     match news {
-        Heard::Listed { items, more } => model.listed(items, more, now),
+        Heard::Listed { items, damaged, more } => {
+            model.found_damaged(damaged);
+            model.listed(items, more, now);
+        }
         Heard::Doubts(doubts) => model.doubted(doubts),
         Heard::Asked(asked) => model.asked(*asked, now),
         Heard::DeniedBefore { id, denials } => model.denied_before(&id, denials),

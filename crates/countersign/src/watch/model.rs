@@ -6,7 +6,8 @@ use countersign_core::coverage::{Coverage, CoveredArgs};
 use countersign_core::time::Timestamp;
 use countersign_sdk::Remember;
 use countersign_server::wire::{
-    Decision, Elicitation, ElicitationResponse, ExecutionSummary, Pending, PendingKind, ResolveRequest,
+    Damaged, Decision, Elicitation, ElicitationResponse, ExecutionSummary, Pending, PendingKind,
+    ResolveRequest,
 };
 use ratatui::layout::Size;
 
@@ -136,6 +137,8 @@ pub(super) struct Model {
     pub(super) remember_for: Option<Duration>,
     /// Executions with a call in doubt: they stand above the questions.
     pub(super) doubts: Vec<ExecutionSummary>,
+    /// Questions whose records are damaged: they cannot be shown, and stand above everything else.
+    pub(super) damaged: Vec<Damaged>,
     pub(super) items: Vec<Item>,
     pub(super) more: bool,
     pub(super) link: Link,
@@ -158,6 +161,7 @@ impl Model {
             names,
             remember_for: None,
             doubts: Vec::new(),
+            damaged: Vec::new(),
             items: Vec::new(),
             more: false,
             link: Link::Opening,
@@ -202,7 +206,14 @@ impl Model {
 
     /// How many rows the list would like to have.
     pub(super) fn list_rows(&self) -> usize {
-        self.items.len() + self.doubts.len().min(MOST_DOUBT_ROWS)
+        let damaged = usize::from(!self.damaged.is_empty());
+        damaged + self.items.len() + self.doubts.len().min(MOST_DOUBT_ROWS)
+    }
+
+    /// The questions that cannot be read, as of the last list.
+    pub(super) fn found_damaged(&mut self, damaged: Vec<Damaged>) {
+        self.damaged = damaged;
+        self.lay_out();
     }
 
     /// The executions with a call in doubt, as they are now.

@@ -95,7 +95,11 @@ fn title(frame: &mut Frame<'_>, area: Rect, model: &Model, paint: Paint) {
         number => format!("{number} in doubt, "),
     };
     let bar = Style::new().add_modifier(Modifier::REVERSED);
-    let left = format!(" Countersign  {doubts}{number} ");
+    let damaged = match model.damaged.len() {
+        0 => String::new(),
+        number => format!("{number} damaged, "),
+    };
+    let left = format!(" Countersign  {damaged}{doubts}{number} ");
     let right = [link, Span::raw(format!("  {} ", line(&model.url)))];
     let used = Span::raw(&left).width() + right.iter().map(Span::width).sum::<usize>();
     let gap = " ".repeat(usize::from(area.width).saturating_sub(used));
@@ -105,7 +109,8 @@ fn title(frame: &mut Frame<'_>, area: Rect, model: &Model, paint: Paint) {
 }
 
 fn list(frame: &mut Frame<'_>, area: Rect, model: &Model, paint: Paint, now: Timestamp) {
-    let mut lines = doubt_rows(model, usize::from(area.height), paint);
+    let mut lines: Vec<Line<'_>> = damaged_row(model, paint).into_iter().collect();
+    lines.extend(doubt_rows(model, usize::from(area.height).saturating_sub(lines.len()), paint));
     if model.items.is_empty() {
         if lines.is_empty() {
             lines.push(Line::styled("  What asks for approval appears here by itself.", dim()));
@@ -121,6 +126,16 @@ fn list(frame: &mut Frame<'_>, area: Rect, model: &Model, paint: Paint, now: Tim
     let rows = model.items.iter().enumerate().skip(first).take(height);
     lines.extend(rows.map(|(no, item)| row(item, no == at, width, paint, now)));
     frame.render_widget(Paragraph::new(lines), area);
+}
+
+/// That questions cannot be read, and where to read more about it.
+fn damaged_row<'a>(model: &Model, paint: Paint) -> Option<Line<'a>> {
+    let words = match &model.damaged[..] {
+        [] => return None,
+        [only] => format!("! damaged  {}  cannot be shown or decided: countersign doctor", line(&only.id)),
+        all => format!("! {} damaged, which cannot be shown or decided: countersign doctor", all.len()),
+    };
+    Some(Line::styled(words, coloured(paint, Color::Red)))
 }
 
 /// What is in doubt, above everything else. At least one row stays for the questions.

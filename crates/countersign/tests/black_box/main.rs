@@ -8,6 +8,7 @@
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test that meets the unexpected stops there")]
 
 mod crowded;
+mod damaged;
 mod flooded;
 mod folder;
 mod killed;
@@ -15,6 +16,7 @@ mod other_user;
 mod removed;
 mod server;
 mod stopped;
+mod tokens;
 mod trace_log;
 mod unix_commands;
 mod unix_user;

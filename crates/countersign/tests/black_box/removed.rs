@@ -96,6 +96,8 @@ async fn one_damaged_question_is_shown_as_damaged_and_the_others_are_decided() {
         let said = String::from_utf8_lossy(&said);
         assert!(said.contains(id) && said.contains("damaged"), "{words:?}: {said}");
     }
+    let inbox: Value = serde_json::from_slice(&home.run(&["inbox", "--json"]).stdout).unwrap();
+    assert_eq!(inbox["damaged"][0]["id"], json!(id), "{inbox}");
     let mut paid = agent.ledger().await;
     paid.sort();
     let mut expected = vec![executions[0].clone(), executions[2].clone()];

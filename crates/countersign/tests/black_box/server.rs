@@ -196,6 +196,18 @@ impl Client {
         (answer.status().as_u16(), answer.text().await.unwrap())
     }
 
+    /// A page of the console, after logging in with the token.
+    pub(crate) async fn page(&self, path: &str) -> String {
+        let login = self.http.post(format!("{}/login", self.url));
+        let login = login.header("content-type", "application/x-www-form-urlencoded");
+        let welcome = login.body(format!("token={}", self.token)).send().await.unwrap();
+        let cookie = welcome.headers()["set-cookie"].to_str().unwrap().split(';').next().unwrap().to_owned();
+        let text = welcome.text().await.unwrap();
+        let key = text.split("data-csrf=\"").nth(1).and_then(|rest| rest.split('"').next()).unwrap();
+        let page = self.http.get(format!("{}{path}", self.url)).header("cookie", cookie);
+        page.header("x-csrf-token", key).send().await.unwrap().text().await.unwrap()
+    }
+
     /// Every item of a list, part by part.
     pub(crate) async fn list(&self, path: &str) -> Vec<Value> {
         let (mut all, mut cursor) = (Vec::new(), String::new());

@@ -14,10 +14,10 @@ use serde_json::json;
 use crate::shell::{Process, Shell};
 use crate::terminal::Terminal;
 
-const SLOW: &str = r#"{"to":"ann","amount":5,"delayMs":60000}"#;
+pub(crate) const SLOW: &str = r#"{"to":"ann","amount":5,"delayMs":60000}"#;
 
 /// Starts an approval whose handler takes long, and waits until it runs.
-fn running_handler(shell: &Shell, elicitation: &str) -> Process {
+pub(crate) fn running_handler(shell: &Shell, elicitation: &str) -> Process {
     let before = starts(shell);
     let words = shell.approval(elicitation, &[]);
     let process = Process(shell.start(&words.iter().map(String::as_str).collect::<Vec<_>>()));

@@ -1,5 +1,6 @@
 //! The screens, as text. Look at a changed one before you accept it.
 
+use countersign_server::wire::Damaged;
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 use ratatui::layout::Size;
@@ -38,6 +39,31 @@ fn calls_in_doubt_stand_above_the_questions_and_in_the_count() {
     alone.doubted(vec![doubtful(7)]);
     let alone = screen(&alone);
     assert!(alone.contains("1 in doubt, nothing waits") && alone.contains("! in doubt  exec_"), "{alone}");
+}
+
+#[test]
+fn damaged_questions_stand_above_everything_and_in_the_count() {
+    let damaged = |no: u32| Damaged {
+        id: format!("eli_{no:032x}"),
+        execution_id: None,
+        at: String::new(),
+        code: "damaged".to_owned(),
+        message: "The record of this is damaged.".to_owned(),
+    };
+    let mut model = showing(vec![asked(1, json!({ "id": 1 }))]);
+    model.doubted(vec![doubtful(7)]);
+    model.found_damaged(vec![damaged(9)]);
+    let one = screen(&model);
+    assert!(one.contains("1 damaged, 1 in doubt, 1 waits for a person"), "{one}");
+    assert!(one.contains(&format!("! damaged  eli_{:032x}", 9)), "{one}");
+    assert!(one.contains("! in doubt  exec_") && one.contains("notes.delete"), "{one}");
+    model.found_damaged((0..3).map(damaged).collect());
+    let three = screen(&model);
+    assert!(three.contains("! 3 damaged"), "{three}");
+    let mut alone = showing(vec![]);
+    alone.found_damaged(vec![damaged(9)]);
+    let alone = screen(&alone);
+    assert!(alone.contains("1 damaged, nothing waits") && alone.contains("! damaged  eli_"), "{alone}");
 }
 
 #[test]
