@@ -79,6 +79,7 @@ mod tests {
 
     use super::*;
 
+    #[expect(clippy::needless_pass_by_value, reason = "settings are written where they are used")]
     fn of(more: Value) -> SourceConfig {
         let mut config = json!({ "name": "shop", "kind": "graphql", "url": "https://shop.example" });
         config.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());

@@ -60,6 +60,7 @@ mod tests {
 
     use super::*;
 
+    #[expect(clippy::needless_pass_by_value, reason = "a schema is written where it is used")]
     fn of(schema: Value) -> Option<String> {
         told(schema.as_object().unwrap(), |_| None)
     }

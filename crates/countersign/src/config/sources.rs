@@ -396,6 +396,7 @@ mod tests {
     }
 
     #[test]
+    #[expect(clippy::too_many_lines, reason = "a table of keys")]
     fn every_key_of_every_kind_is_read_and_paths_are_relative_to_the_file() {
         let sources = sound(
             r#"
