@@ -69,10 +69,15 @@ impl Connecting<'_> {
     /// Reads what the source offers; nothing where its document is the one that was seen.
     pub(crate) async fn connect(self) -> Result<Option<(Offer, Connection)>, SourcesError> {
         let mut connected = self.connect_by_kind().await?;
-        if let (Some(provider), Some((offer, _))) = (&self.config.provider, &mut connected) {
-            offer.warnings.push(no_connections(provider));
+        // An MCP server's offer has it already: it is named anew with each listing.
+        if let Some((offer, Connection::OpenApi { .. } | Connection::GraphQl { .. })) = &mut connected {
+            offer.warnings.extend(self.unconnected());
         }
         Ok(connected)
+    }
+
+    fn unconnected(&self) -> Option<String> {
+        self.config.provider.as_deref().map(no_connections)
     }
 
     async fn connect_by_kind(&self) -> Result<Option<(Offer, Connection)>, SourcesError> {
@@ -143,6 +148,7 @@ impl Connecting<'_> {
             tool.name = name;
         }
         offer.warnings.extend(warnings);
+        offer.warnings.extend(self.unconnected());
         offer.tools.sort_by(|a, b| a.name.cmp(&b.name));
         offer
     }

@@ -87,7 +87,7 @@ pub(crate) async fn tend(inner: Weak<Inner>, tended: Tended, mut next: Next) {
             }
             Err(error) if next == Next::Look && tended.is_connected_to => {
                 tracing::debug!(source = tended.name, %error, "the source could not be looked at");
-                tended.interval()
+                tended.interval().map(|interval| interval.min(LONGEST_RETRY))
             }
             Err(error) => {
                 tracing::warn!(source = tended.name, %error, ?retry, "the source is tried again after a pause");

@@ -383,23 +383,7 @@ mod tests {
 
     use super::*;
 
-    fn of(text: &str) -> (Vec<SourceConfig>, Vec<(usize, String)>) {
-        let (sources, errors) = read(text, Some(Path::new("/etc/cs/countersign.toml")));
-        (sources.into_iter().map(|source| source.config).collect(), errors)
-    }
-
-    #[track_caller]
-    fn sound(text: &str) -> Vec<SourceConfig> {
-        let (sources, errors) = of(text);
-        assert!(errors.is_empty(), "{errors:?}");
-        sources
-    }
-
-    #[test]
-    #[expect(clippy::too_many_lines, reason = "a table of keys")]
-    fn every_key_of_every_kind_is_read_and_paths_are_relative_to_the_file() {
-        let sources = sound(
-            r#"
+    const EVERY_KEY: &str = r#"
 [[source]]
 name = "github"
 kind = "openapi"
@@ -440,8 +424,23 @@ name = "hub"
 kind = "graphql"
 url = "https://hub.example/graphql"
 auth = { provider = "github" }
-"#,
-        );
+"#;
+
+    fn of(text: &str) -> (Vec<SourceConfig>, Vec<(usize, String)>) {
+        let (sources, errors) = read(text, Some(Path::new("/etc/cs/countersign.toml")));
+        (sources.into_iter().map(|source| source.config).collect(), errors)
+    }
+
+    #[track_caller]
+    fn sound(text: &str) -> Vec<SourceConfig> {
+        let (sources, errors) = of(text);
+        assert!(errors.is_empty(), "{errors:?}");
+        sources
+    }
+
+    #[test]
+    fn every_key_of_every_kind_is_read_and_paths_are_relative_to_the_file() {
+        let sources = sound(EVERY_KEY);
         let [github, files, shop, hub] = &sources[..] else { panic!("{sources:?}") };
         let ports::SourceKind::OpenApi { document, server, variables, hosts } = &github.kind else {
             panic!("{github:?}")
