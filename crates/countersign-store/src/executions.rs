@@ -51,7 +51,13 @@ pub(crate) fn executions(
         let params = params![window.start, window.rows(), requester, session];
         items.extend(all(db, &executions_sql(&condition), params, |row| {
             let id: ExecutionId = rows::id(row, 0)?;
-            Found::of(rows::execution_row(row), row.get(11)?, id.to_string(), Some(id), rows::row_time(row, 5)?)
+            Found::of(
+                rows::execution_row(row),
+                row.get(11)?,
+                id.to_string(),
+                Some(id),
+                rows::row_time(row, 5)?,
+            )
         })?);
     }
     items.sort_by_key(|found| std::cmp::Reverse(found.no));

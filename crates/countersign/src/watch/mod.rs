@@ -10,6 +10,7 @@
 mod feed;
 #[cfg(test)]
 pub(crate) mod fixture;
+mod item;
 mod keys;
 mod model;
 mod page;

@@ -11,13 +11,13 @@ use countersign_server::wire::{
 };
 use ratatui::layout::Size;
 
+use super::item::{Item, State};
 use super::page::{PageRow, page};
 use super::prompt::{Filled, Filling, Line};
 use super::view::areas;
 use crate::coverage::{self, most_remembered};
 use crate::exit::Problem;
 use crate::names::Names;
-use crate::span::moment;
 use crate::terminal::{no, yes};
 use crate::{report, shown};
 
@@ -57,32 +57,6 @@ pub(super) enum Deed {
         request: ResolveRequest,
     },
     Quit,
-}
-
-/// Where a question stands.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum State {
-    Open,
-    /// A decision is on its way.
-    Sending,
-    /// It ended, like this.
-    Decided {
-        words: String,
-        at: Timestamp,
-    },
-}
-
-/// A question on the screen.
-#[derive(Debug, Clone)]
-pub(super) struct Item {
-    pub(super) asked: Elicitation,
-    pub(super) state: State,
-    /// How exactly the same thing was denied before.
-    denials: Vec<String>,
-    /// The first row of its page that was not on the screen yet, counted from the top without a gap.
-    unread_from: usize,
-    /// The whole page was on the screen.
-    read: bool,
 }
 
 /// What the keys mean at the moment.
@@ -580,25 +554,6 @@ impl Model {
             item.unread_from = item.unread_from.max(self.scroll + height).min(rows);
             item.read |= height > 0 && item.unread_from == rows;
         }
-    }
-}
-
-impl Item {
-    pub(super) fn id(&self) -> &str {
-        &self.asked.question.elicitation_id
-    }
-
-    pub(super) fn question(&self) -> &Pending {
-        &self.asked.question
-    }
-
-    /// Whether its whole page was on the screen.
-    pub(super) fn is_read(&self) -> bool {
-        self.read
-    }
-
-    fn is_late(&self, now: Timestamp) -> bool {
-        moment(&self.question().expires_at).is_some_and(|end| now >= end)
     }
 }
 

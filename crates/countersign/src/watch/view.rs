@@ -12,7 +12,8 @@ use ratatui::text::{Line, Span};
 use ratatui::widgets::{Clear, Paragraph, Scrollbar, ScrollbarOrientation, ScrollbarState, Wrap};
 
 use super::coloured;
-use super::model::{Item, Link, MOST_DOUBT_ROWS, Mode, Model, Scope, State};
+use super::item::{Item, State};
+use super::model::{Link, MOST_DOUBT_ROWS, Mode, Model, Scope};
 use super::page::PageRow;
 use crate::coverage::{ARGUMENT_CHOICES, USES_PROMPT, most_remembered};
 use crate::report;
