@@ -69,6 +69,12 @@ impl House {
         Self::on(world, options).await
     }
 
+    /// A front over a gateway in which one principal has so many calls under way.
+    pub(crate) async fn with_calls_under_way(each: usize) -> Self {
+        let world = World::new(1).set(|settings| settings.max_calls_in_flight = 4 * each);
+        Self::on(world, Options::sealed_with(KEY)).await
+    }
+
     /// A front on what an earlier one left on the disk.
     pub(crate) async fn after(self) -> Self {
         self.stop.cancel();

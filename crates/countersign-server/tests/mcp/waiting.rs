@@ -234,6 +234,26 @@ async fn one_call_too_many_of_a_conversation_is_refused_and_a_place_that_is_left
     until_served(&client).await;
 }
 
+#[tokio::test]
+async fn beyond_its_calls_under_way_an_agent_is_told_so_in_every_era_and_another_is_served() {
+    let house = House::with_calls_under_way(1).await;
+    let key = house.key(Role::Agent).await;
+    let client = house.client_of(&key, Era::November2025).await;
+    let (id, _stream) = begin(&client, "shop__wait", json!({})).await;
+    // The stream begins before the call is accepted.
+    while client.call("lab__read", json!({ "what": "x" })).await["isError"] != true {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    for era in Era::ALL {
+        let refused = house.client_of(&key, era).await.call("lab__read", json!({ "what": "x" })).await;
+        assert_eq!(code(&refused), "too_many_calls", "{refused}");
+    }
+    let other = house.client(Era::November2025).await;
+    assert_eq!(text(&other.call("lab__read", json!({ "what": "x" })).await), r#"{"what":"x"}"#);
+    client.send(&cancellation(&id)).await;
+    until_served(&client).await;
+}
+
 /// Waits until a call of this conversation is not refused any more.
 async fn until_served(client: &Client) {
     for _ in 0..6_000 {

@@ -3,6 +3,8 @@
 use std::num::NonZeroU32;
 use std::time::Duration;
 
+use countersign_testkit::world::World;
+use serde_json::json;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
 use crate::house::{House, PATIENCE, Who, until};
@@ -223,4 +225,19 @@ async fn the_bounds_have_defaults_that_are_stated() {
     assert_eq!((limits.connections_for_people, limits.connections_per_principal), (512, 512));
     assert_eq!(limits.unproven_connections_per_address, 1_024);
     assert_eq!((limits.requests_at_once, limits.streams_per_principal), (256, 64));
+}
+
+#[tokio::test]
+async fn beyond_its_calls_under_way_a_principal_is_told_when_to_come_back_and_others_are_served() {
+    // One principal has a quarter of them, and a handler that waits for an answer is under way.
+    let house = House::of(World::new(1).set(|settings| settings.max_calls_in_flight = 4), |_| {}).await;
+    let waiting = house.asks("lab.transfer", json!({ "amount": 20_000 })).await;
+    let refused = house.call("lab.read", json!({ "what": "a" })).await;
+    refused.refused(429, "too_many_calls");
+    assert_eq!(refused.header("retry-after"), "1");
+    let call = json!({ "tool": "lab.read", "args": { "what": "a" } });
+    house.post(Who::OtherAgent, "/api/executions", call).await.with(200);
+    house.resolve(Who::Approver, &waiting.elicitation, true).await.with(200);
+    house.end_of(&waiting.execution).await;
+    house.call("lab.read", json!({ "what": "a" })).await.with(200);
 }
