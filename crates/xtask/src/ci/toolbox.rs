@@ -19,7 +19,7 @@ pub(super) struct Toolbox {
 impl Toolbox {
     pub(super) fn prepare(root: &Path) -> anyhow::Result<Toolbox> {
         require_components(root)?;
-        install_browser(root)?;
+        install_packages(root)?;
         let has_nextest = Invocation::new("cargo nextest --version").succeeds(root);
         if !has_nextest {
             println!(
@@ -47,18 +47,20 @@ fn require_components(root: &Path) -> anyhow::Result<()> {
     bail!("missing: {}. Install with `rustup component add {}`", missing.join(", "), missing.join(" "));
 }
 
-/// The console is tested in a real browser. Where Debian's packages cannot be had, the tests themselves say what they miss.
-fn install_browser(root: &Path) -> anyhow::Result<()> {
-    let is_there =
-        || ["/usr/bin/chromium", "/usr/bin/chromedriver"].iter().all(|program| Path::new(program).is_file());
+/// The console is tested in a real browser, and TLS with certificates that openssl makes. Where Debian's packages cannot be had,
+/// the tests themselves say what they miss.
+fn install_packages(root: &Path) -> anyhow::Result<()> {
+    const PROGRAMS: [&str; 3] = ["/usr/bin/chromium", "/usr/bin/chromedriver", "/usr/bin/openssl"];
+    let is_there = || PROGRAMS.iter().all(|program| Path::new(program).is_file());
     if is_there() {
         return Ok(());
     }
-    let install = "apt-get install -y -qq --no-install-recommends chromium chromium-driver fonts-dejavu-core";
+    let install =
+        "apt-get install -y -qq --no-install-recommends chromium chromium-driver fonts-dejavu-core openssl";
     let install = Invocation::new(install).with_variable("DEBIAN_FRONTEND", "noninteractive");
-    println!("Chromium or ChromeDriver is missing; the console's tests need both: `{install}`");
+    println!("one of {} is missing; the tests need all of them: `{install}`", PROGRAMS.join(", "));
     if !Invocation::new("apt-get --version").succeeds(root) {
-        println!("there is no apt-get here: install them by hand, or the console's tests will fail");
+        println!("there is no apt-get here: install them by hand, or tests will fail");
         return Ok(());
     }
     // Lists that are too old name packages that are gone.
@@ -66,7 +68,7 @@ fn install_browser(root: &Path) -> anyhow::Result<()> {
         install.run(root)?;
     }
     if !is_there() {
-        println!("they could not be installed: the console's tests will fail");
+        println!("they could not be installed: tests will fail");
     }
     Ok(())
 }

@@ -13,7 +13,7 @@ use serde_json::json;
 use super::A_WHILE;
 
 /// A gateway with a safe tool that takes a minute, unless its input is short.
-async fn start(world: &World) -> Gateway {
+pub(super) async fn start(world: &World) -> Gateway {
     let tool = Tool::new("own.long").name("Long").describe("Takes long.").handler(
         async |_: Ctx, input: What| -> Result<What, ToolError> {
             tokio::time::sleep(Duration::from_secs(50)).await;

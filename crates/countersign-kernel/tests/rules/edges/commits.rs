@@ -33,6 +33,17 @@ fn a_safe_call_is_one_commit() {
     );
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_safe_call_that_runs_is_known_to_its_caller_alone() {
+    let world = World::new(1);
+    let gateway = super::bounds::start(&world).await;
+    let caller = gateway.clone();
+    let calling = tokio::spawn(async move { caller.ask("own.long", note()).await });
+    tokio::time::sleep(UNTIL_WRITTEN).await;
+    assert_eq!(gateway.live(), 0);
+    assert!(calling.await.unwrap().unwrap().success());
+}
+
 #[test]
 fn a_decision_and_the_start_that_it_allows_are_one_commit_and_one_record() {
     let faults = Faults::none();
