@@ -162,7 +162,7 @@ fn only_people_settle_log_in_and_invite_with_the_commands_and_the_record_names_t
         let login = from_elsewhere(&shell, &secret, &["login"]);
         let invite = from_elsewhere(&shell, &secret, &["user", "invite", &user]);
         for (ran, works) in [(&login, is_person), (&invite, holder == Holder::Admin)] {
-            assert_eq!(ran.status, if works { 0 } else { 1 }, "{holder:?}: {ran:?}");
+            assert_eq!(ran.status, i32::from(!works), "{holder:?}: {ran:?}");
             assert_eq!(ran.out.contains("code="), works, "{holder:?}: {ran:?}");
         }
         if holder == Holder::Admin {
