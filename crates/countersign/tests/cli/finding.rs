@@ -280,7 +280,7 @@ fn the_doctor_reports_the_servers_configuration_and_what_a_shell_of_this_user_ca
         "approvals.agent_may_decide = true",
         "Agents may decide what they themselves asked for",
     ]);
-    assert!(!doctor.out.contains("3h"), "the file as it is now is not in force: {}", doctor.out);
+    assert!(!doctor.out.contains("= 3h"), "the file as it is now is not in force: {}", doctor.out);
     #[cfg(unix)]
     doctor.printed(&["can run `countersign approve`", "docs/security.md"]);
 }
