@@ -9,9 +9,11 @@ use serde_json::json;
 use super::note;
 
 const PARKED: Duration = Duration::from_secs(31);
+/// As many as `registry.rs` lets rest in memory.
+const MOST_AT_REST: usize = 256;
 
 #[tokio::test(start_paused = true)]
-async fn ten_thousand_that_wait_are_in_memory_until_they_are_parked_and_each_can_be_decided() {
+async fn of_ten_thousand_that_wait_few_are_in_memory_and_each_can_be_decided() {
     let many = 10_000;
     let world = World::new(1).set(|s| {
         (s.max_pending_per_session, s.max_pending_per_requester) = (many, many);
@@ -21,7 +23,7 @@ async fn ten_thousand_that_wait_are_in_memory_until_they_are_parked_and_each_can
     for n in 0..many {
         waiting.push(gateway.asks("lab.destroy_each", json!({ "what": n.to_string() })).await);
     }
-    assert_eq!(gateway.live(), many);
+    assert!(gateway.live() <= MOST_AT_REST, "{}", gateway.live());
     tokio::time::sleep(PARKED).await;
     assert_eq!(gateway.live(), 0);
     for one in &waiting {
