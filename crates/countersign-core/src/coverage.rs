@@ -1,4 +1,4 @@
-//! What an approval covers, and the words that say it.
+//! The coverage of an approval, and the words that say it.
 //!
 //! Promise: an answer without a further word covers what the question says, on every surface; and every surface shows these
 //! words before the answer is given.
@@ -9,7 +9,7 @@ use countersign_sdk::Remember;
 
 use crate::time::span;
 
-/// What an approval covers.
+/// The calls that an approval covers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Coverage {
     /// This call.
@@ -36,7 +36,7 @@ impl Coverage {
     /// Any call of the tool in the session.
     pub const SESSION: Self = Self::Session { args: CoveredArgs::Any, uses: None };
 
-    /// What a yes covers where its giver says no more: what the tool, a rule or the settings made the question say.
+    /// The coverage of an approval without further choice. The tool, a rule or the settings decide it when the question is asked.
     pub const fn of_plain_yes(question: Remember) -> Self {
         match question {
             Remember::Call => Self::Call,

@@ -59,7 +59,7 @@ pub(crate) async fn named_session(
         return own_session(gateway, caller, Through::Rest).await;
     }
     if id.as_str().starts_with(OWN_SESSION) {
-        // Somebody else's, or made to look like it.
+        // The session is of another front, or its name imitates one.
         return Err(SessionError::Taken);
     }
     gateway.open_session(caller, REST_CLIENT, Some(id)).await

@@ -73,7 +73,7 @@ mod tests {
 
     use super::*;
 
-    /// What counts of a tool `shop.pay` whose source says that it is idempotent.
+    /// The effects of a tool `shop.pay` whose source says that it is idempotent.
     fn idempotent(class: EffectClass, settings: serde_json::Value) -> bool {
         let (destructive, read_only) = match class {
             EffectClass::Reads => (false, true),

@@ -60,7 +60,7 @@ impl FromStr for RefreshInterval {
 impl fmt::Display for RefreshInterval {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self::Every(length) = self else { return f.write_str("never") };
-        // What is shorter is only in tests, and must be readable again.
+        // Only tests use shorter intervals, and the text must parse back to them.
         let seconds = length.as_secs().max(Self::SHORTEST.as_secs());
         let (number, unit) = match seconds {
             hours if hours % 3600 == 0 => (hours / 3600, 'h'),

@@ -1,4 +1,4 @@
-//! What the second shape of the heart mended, item by item: each test reads as one sentence of the promise.
+//! Faults of the first kernel that were mended, one file each: every test reads as one sentence of the promise.
 
 mod bounds;
 mod callbacks;

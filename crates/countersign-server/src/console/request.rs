@@ -266,7 +266,7 @@ fn decision(item: &wire::Elicitation, around: &Around<'_>, is_long: bool) -> Mar
     }
 }
 
-/// What a yes covers where nothing else is chosen; nothing for a form.
+/// The coverage of an approval without further choice; none for a form.
 fn plain_yes(question: &wire::Pending) -> Option<Coverage> {
     let remember = if question.remember == "session" { Remember::Session } else { Remember::Call };
     (question.kind == PendingKind::Approval).then(|| Coverage::of_plain_yes(remember))

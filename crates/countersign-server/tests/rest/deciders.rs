@@ -123,7 +123,7 @@ async fn only_people_decide_and_the_record_names_the_user() {
     }
 }
 
-/// What a person's word led to.
+/// The result of a decision that a person made.
 async fn came_of_it(house: &House, waiting: &Waiting, user: &str, way: Way, case: &str) {
     let asked = house.get(Who::Admin, &format!("/api/elicitation/{}", waiting.elicitation)).await.with(200);
     let decision = &asked["decision"];
