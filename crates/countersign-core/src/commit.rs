@@ -8,6 +8,7 @@
 //! Promise: what is read is what was written, or an error. A reference is written only where the referred value is equal.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use countersign_sdk::{AskKind, Remember, ToolPath};
 use serde::{Deserialize, Serialize};
@@ -220,7 +221,7 @@ impl Reference<'_> {
             Self::AskedOfCall(question) => {
                 let call = issued(question.call, before).ok_or(CommitError::Dangling(question.call))?;
                 let bytes = call.args.as_str().len();
-                Ok((EventBody::Asked(Box::new(question.about(call))), bytes))
+                Ok((EventBody::Asked(Arc::new(question.about(call))), bytes))
             }
             Self::FinishedAsCall { call } => {
                 let outcome = outcome(call, before).ok_or(CommitError::Dangling(call))?;

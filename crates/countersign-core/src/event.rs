@@ -3,6 +3,8 @@
 //! A stored event is `{"v":1,"at":…,"event":{"name":{…}}}`. The form is golden-tested: what an older version wrote, a
 //! newer one reads. Fields are added with a default, never renamed.
 
+use std::sync::Arc;
+
 use countersign_sdk::{Effects, LogLevel, Principal, PrincipalId, SessionId, ToolPath};
 use serde::ser::SerializeStruct;
 use serde::{Deserialize, Serialize, Serializer};
@@ -36,7 +38,7 @@ pub enum EventBody {
     /// A call was issued.
     CallIssued(CallIssued),
     /// A person was asked.
-    Asked(Box<Elicitation>),
+    Asked(Arc<Elicitation>),
     /// A question was answered, withdrawn, or expired.
     Decided { elicitation: ElicitationId, decision: Decision },
     /// The policy changed, and the call was judged again under the new one: what it waits for, or was approved for,

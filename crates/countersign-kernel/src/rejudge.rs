@@ -167,7 +167,7 @@ impl Kernel {
                 Rejudgement::AsksOtherwise(verdict) => match self.question_anew(execution, call, &verdict)? {
                     Some(question) => {
                         events.extend([withdrawal(open.id, ASKED_AGAIN, now), rejudged]);
-                        events.push(EventBody::Asked(Box::new(question)));
+                        events.push(EventBody::Asked(Arc::new(question)));
                     }
                     None => events.extend(withdrawals(execution, call, POLICY_CHANGED, now)),
                 },

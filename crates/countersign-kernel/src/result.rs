@@ -1,5 +1,8 @@
 //! The result of an execution for a caller.
 
+use std::sync::Arc;
+
+use countersign_core::canonical::Canonical;
 use countersign_core::elicitation::Elicitation;
 use countersign_core::event::{CallOutcome, Failure, LogLine};
 use countersign_core::execution::{End, Execution, Phase, Status};
@@ -33,7 +36,7 @@ pub struct CallSummary {
     /// The tool.
     pub path: ToolPath,
     /// The arguments it ran or would run with.
-    pub args: Value,
+    pub args: Canonical,
     /// How far it got.
     pub status: &'static str,
     /// The line of the script's source that made it, from 1.
@@ -47,7 +50,7 @@ pub struct Pending {
     /// The execution that asks.
     pub execution: ExecutionId,
     pub asked_at: Timestamp,
-    pub elicitation: Elicitation,
+    pub elicitation: Arc<Elicitation>,
 }
 
 impl ExecutionResult {
@@ -106,5 +109,5 @@ fn summary(call: &countersign_core::execution::Call) -> CallSummary {
         Phase::Settled(CallOutcome::Succeeded(_)) => "succeeded",
         Phase::Settled(CallOutcome::Failed(_)) => "failed",
     };
-    CallSummary { path: call.path.clone(), args: call.args.to_value(), status, line: call.line }
+    CallSummary { path: call.path.clone(), args: call.args.clone(), status, line: call.line }
 }

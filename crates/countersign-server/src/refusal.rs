@@ -12,7 +12,7 @@ use countersign_kernel::{
 use countersign_sdk::Violation;
 use serde_json::{Map, Value, json};
 
-use crate::wire;
+use crate::{trace, wire};
 
 /// When to call again a tool whose source is being loaded, in seconds.
 const SOURCE_RETRY_AFTER_S: u64 = 5;
@@ -133,7 +133,7 @@ impl From<GatewayError> for Refusal {
             | GatewayError::Closed => 503,
         };
         if status >= 500 {
-            tracing::error!(code = error.code(), cause = ?error, "a request could not be served");
+            tracing::error!(request = trace::current(), code = error.code(), cause = ?error, "a request could not be served");
         }
         let detail = match &error {
             GatewayError::Store(
@@ -174,7 +174,7 @@ impl From<CallError> for Refusal {
             CallError::Script(
                 fault @ (ScriptFault::Unavailable { .. } | ScriptFault::NotIsolated { .. }),
             ) => {
-                tracing::error!(code, cause = ?fault, "a script could not be run");
+                tracing::error!(request = trace::current(), code, cause = ?fault, "a script could not be run");
                 Self::new(503, code, detail)
             }
             CallError::OutOfBounds(_) | CallError::Script(_) => Self::new(422, code, detail),

@@ -5,18 +5,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
-use axum::extract::DefaultBodyLimit;
-use axum::middleware;
 use countersign_kernel::{Caller, Gateway};
 use metrics_exporter_prometheus::PrometheusHandle;
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-use crate::access::{self, Logins, Pace, Places, Shares};
+use crate::access::{Admission, Logins, Pace, Places, Shares};
 use crate::options::Options;
 use crate::shared::{Identity, Shared};
-use crate::{console, listen, mcp, ops, rest, trace, wire};
+use crate::{console, listen, mcp, ops, rest, wire};
 
 /// A running server. Dropping it stops nothing: see [`Server::stop`].
 pub struct Server {
@@ -95,10 +93,10 @@ impl Server {
 fn router(shared: Arc<Shared>, mcp: Router) -> Router {
     let console = console::routes(console::Api::over(rest::routes().with_state(Arc::clone(&shared))));
     let fronts = Router::new().merge(rest::routes()).merge(console).merge(ops::routes());
-    let ours = fronts.with_state(Arc::clone(&shared)).layer(DefaultBodyLimit::max(shared.limits.body_bytes));
-    ours.merge(mcp)
+    fronts
+        .with_state(Arc::clone(&shared))
+        .merge(mcp)
         .fallback(rest::nothing_here)
         .method_not_allowed_fallback(rest::not_that_method)
-        .layer(middleware::from_fn_with_state(shared, access::guard))
-        .layer(middleware::from_fn(trace::request))
+        .layer(Admission(shared))
 }

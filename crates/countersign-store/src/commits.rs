@@ -1,5 +1,7 @@
 //! Commits, read back: whole journals, parts of them, and the one commit that a row of another table refers to.
 
+use std::sync::Arc;
+
 use countersign_core::commit::{Commit, CommitError};
 use countersign_core::elicitation::{Decision, Elicitation};
 use countersign_core::event::{Event, EventBody};
@@ -146,9 +148,9 @@ impl<'c> Commits<'c> {
         no: i64,
         execution: (i64, ExecutionId),
         id: ElicitationId,
-    ) -> Result<(Elicitation, Timestamp), Fault> {
+    ) -> Result<(Arc<Elicitation>, Timestamp), Fault> {
         let asked = self.events(no, execution)?.iter().find_map(|event| match &event.body {
-            EventBody::Asked(asked) if asked.id == id => Some(((**asked).clone(), event.at)),
+            EventBody::Asked(asked) if asked.id == id => Some((Arc::clone(asked), event.at)),
             _ => None,
         });
         asked.ok_or_else(|| Fault::unreadable(format!("{id} is not in its commit")))

@@ -93,7 +93,9 @@ fn execution_conditions(filter: &ExecutionFilter) -> Vec<String> {
     if !filter.status.iter().copied().any(Status::is_final) {
         // The index's own condition is repeated, so that SQLite sees that the index applies.
         let of = |status: &&str| {
-            format!("x.status = '{status}' AND x.status IN ('r', 'w', 'd') AND +{requester} AND +{session}")
+            format!(
+                "x.status = '{status}' AND (x.status = 'r' OR x.status = 'w' OR x.status = 'd') AND +{requester} AND +{session}"
+            )
         };
         return statuses.iter().map(of).collect();
     }

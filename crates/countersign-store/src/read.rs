@@ -119,7 +119,7 @@ pub(crate) fn standing(db: &Connection) -> Result<Standing, Fault> {
     let of = |status: Status| {
         let letter = rows::status_letter(status);
         number(&format!(
-            "SELECT count(*) FROM executions WHERE status = '{letter}' AND status IN ('r', 'w', 'd')"
+            "SELECT count(*) FROM executions WHERE status = '{letter}' AND (status = 'r' OR status = 'w' OR status = 'd')"
         ))
     };
     Ok(Standing {

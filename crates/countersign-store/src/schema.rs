@@ -54,7 +54,8 @@ CREATE TABLE executions (
 ) STRICT;
 CREATE UNIQUE INDEX executions_by_id ON executions (id);
 CREATE UNIQUE INDEX executions_by_key ON executions (requester, key) WHERE key IS NOT NULL;
-CREATE INDEX executions_unfinished ON executions (status) WHERE status IN ('r', 'w', 'd');
+-- Not `IN`: for that, SQLite makes a table in memory each time a status changes.
+CREATE INDEX executions_unfinished ON executions (status) WHERE status = 'r' OR status = 'w' OR status = 'd';
 CREATE INDEX executions_by_requester ON executions (requester);
 CREATE INDEX executions_by_session ON executions (session);
 

@@ -1,5 +1,6 @@
-//! The log: lines on standard error, as text or as JSON, with the ids of requests and executions; and, where this program was
-//! built with the feature `otel`, spans to an OpenTelemetry collector.
+//! The log: lines on standard error, as text or as JSON. Lines about failures name their request, and at level debug every line
+//! names its request and execution. Where this program was built with the feature `otel`, spans go to an
+//! OpenTelemetry collector.
 //!
 //! Promise (R12): no level shows a secret. Our own lines name none. Libraries print whole messages and requests at their
 //! lower levels, sealed request states and what people typed among them, so of theirs only warnings and errors are shown,
@@ -108,7 +109,10 @@ mod collector {
         let spans =
             SdkTracerProvider::builder().with_batch_exporter(exporter).with_resource(resource).build();
         let layer = tracing_opentelemetry::layer().with_tracer(spans.tracer("countersign"));
-        let filter = tracing_subscriber::filter::LevelFilter::INFO;
+        // The spans of requests are of level debug, so that a log of level info costs nothing for each request.
+        let filter = filter_fn(|about| {
+            about.is_span() && *about.level() <= Level::DEBUG || *about.level() <= Level::INFO
+        });
         Ok((Some(layer.with_filter(filter).boxed()), Some(spans)))
     }
 }

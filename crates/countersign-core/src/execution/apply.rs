@@ -4,6 +4,7 @@
 //! journal that contradicts itself must not run anything.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::time::Duration;
 
 use countersign_sdk::{AskKind, Outcome, PrincipalId};
@@ -183,7 +184,7 @@ impl Execution {
         if self.facts.kind == Kind::Script { Ok(()) } else { Err("it is no script") }
     }
 
-    fn ask(&mut self, at: Timestamp, elicitation: &Elicitation) -> Fits {
+    fn ask(&mut self, at: Timestamp, elicitation: &Arc<Elicitation>) -> Fits {
         if self.find(elicitation.id).is_some() {
             return Err("an elicitation id is used once");
         }
@@ -219,7 +220,7 @@ impl Execution {
             _ => return Err("the call is in no phase to ask"),
         }
         self.progress.weigh(elicitation.args.as_str().len() + elicitation.message.len());
-        self.asked.push(Asked { elicitation: elicitation.clone(), at, state: AskedState::Open });
+        self.asked.push(Asked { elicitation: Arc::clone(elicitation), at, state: AskedState::Open });
         Ok(())
     }
 

@@ -12,6 +12,7 @@ mod permit;
 mod script;
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use countersign_sdk::{Principal, PrincipalId, SessionId};
 
@@ -47,7 +48,7 @@ pub struct Execution {
 #[derive(Debug, Clone, PartialEq)]
 #[expect(missing_docs, reason = "the names say it")]
 pub struct Asked {
-    pub elicitation: Elicitation,
+    pub elicitation: Arc<Elicitation>,
     pub at: Timestamp,
     pub state: AskedState,
 }
@@ -159,7 +160,7 @@ impl Execution {
             call.args.forget_value();
         }
         for asked in &mut self.asked {
-            asked.elicitation.args.forget_value();
+            Arc::make_mut(&mut asked.elicitation).args.forget_value();
         }
     }
 
@@ -224,7 +225,7 @@ impl Execution {
 
     /// The open questions, oldest first.
     pub fn open(&self) -> impl Iterator<Item = &Elicitation> {
-        self.asked.iter().filter(|a| a.state == AskedState::Open).map(|a| &a.elicitation)
+        self.asked.iter().filter(|a| a.state == AskedState::Open).map(|a| &*a.elicitation)
     }
 
     /// The principal that wants it stopped as soon as none of its calls may be having an effect, and the reason.

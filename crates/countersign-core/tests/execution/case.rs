@@ -4,6 +4,7 @@
 //! text. An event that is refused does not end the case: it is tried on a copy, and the copy must be poisoned.
 
 use std::fmt::Write as _;
+use std::sync::Arc;
 
 use countersign_core::audit::AuditEntry;
 use countersign_core::elicitation::{Decision, Elicitation, Origin};
@@ -52,7 +53,7 @@ impl Case {
     /// The gate asks.
     pub(crate) fn ask(self) -> Self {
         let question = sample::question(self.fresh(), Origin::Gate, self.next_at());
-        self.apply(EventBody::Asked(Box::new(question)))
+        self.apply(EventBody::Asked(Arc::new(question)))
     }
 
     /// The handler asks yes or no.
@@ -62,7 +63,7 @@ impl Case {
 
     pub(crate) fn ask_by_handler_for(self, kind: AskKind) -> Self {
         let question = Elicitation { kind, ..self.handlers_question() };
-        self.apply(EventBody::Asked(Box::new(question)))
+        self.apply(EventBody::Asked(Arc::new(question)))
     }
 
     /// The next question of the handler, not asked yet.

@@ -2,6 +2,8 @@
 //!
 //! A line of `golden/commits_v1.jsonl` never changes and is never removed.
 
+use std::sync::Arc;
+
 use countersign_core::commit::{Commit, CommitError, StoredCommit};
 use countersign_core::event::{CallOutcome, Event, EventBody, Failure, LogLine, Settlement};
 use countersign_core::execution::Execution;
@@ -90,7 +92,7 @@ fn arguments_and_outcomes_are_stored_once_in_a_journal() {
 fn a_question_about_something_else_than_its_call_is_stored_whole() {
     let mut question = Case::approved(DELETES).handlers_question();
     question.args = countersign_core::canonical::Canonical::of(&json!({ "other": 1 })).unwrap();
-    let case = Case::approved(DELETES).apply(EventBody::Asked(Box::new(question)));
+    let case = Case::approved(DELETES).apply(EventBody::Asked(Arc::new(question)));
     let (journal, texts) = stored(case.events(), &[]);
     assert!(texts[0].contains(r#"{"asked":{"#) && texts[0].contains(r#"{"askedOfCall":{"#), "{}", texts[0]);
     assert_eq!(read(&texts).unwrap(), journal);

@@ -3,6 +3,7 @@
 //! A line of `golden/events_v1.jsonl` never changes and is never removed. A new variant adds a line.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use countersign_core::canonical::Canonical;
 use countersign_core::digest::Digest;
@@ -69,7 +70,7 @@ fn beginnings() -> Vec<EventBody> {
 fn questions() -> Vec<EventBody> {
     let gate = Elicitation { remember: Remember::Session, ..question(eli(1), Origin::Gate, ms(0)) };
     let form = Elicitation { kind: form(), ..question(eli(2), Origin::Handler { ordinal: 3 }, ms(0)) };
-    [gate, form].map(|elicitation| EventBody::Asked(Box::new(elicitation))).into()
+    [gate, form].map(|elicitation| EventBody::Asked(Arc::new(elicitation))).into()
 }
 
 fn answers() -> Vec<EventBody> {
@@ -121,7 +122,7 @@ fn scripts() -> Vec<EventBody> {
         EventBody::ScriptWaits { seen: 2 },
         EventBody::Finished { outcome: succeeded(), logs },
         EventBody::CallIssued(at_line_3),
-        EventBody::Asked(Box::new(asked_at_line_3)),
+        EventBody::Asked(Arc::new(asked_at_line_3)),
     ]
 }
 

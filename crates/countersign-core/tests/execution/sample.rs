@@ -3,6 +3,8 @@
 //! Every value here is what the kernel would write: digests are those of the binding, decisions are made by whoever may
 //! make them. A test that wants a crooked event bends one of these.
 
+use std::sync::Arc;
+
 use countersign_core::canonical::{Canonical, Verbatim};
 use countersign_core::digest::{Binding, Digest, Fingerprint};
 use countersign_core::elicitation::{Decider, Decision, Elicitation, Origin};
@@ -205,7 +207,7 @@ pub(crate) fn withdrawal(at: Timestamp) -> Decision {
 }
 
 pub(crate) fn ask(elicitation: Elicitation) -> EventBody {
-    EventBody::Asked(Box::new(elicitation))
+    EventBody::Asked(Arc::new(elicitation))
 }
 
 pub(crate) fn decided(id: ElicitationId, decision: Decision) -> EventBody {

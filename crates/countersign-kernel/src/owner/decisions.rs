@@ -205,7 +205,7 @@ impl Owner {
         if let Target::ShownBy(_, digest) = request.target {
             let shown = |e: &&Elicitation| e.digest == digest;
             let open = execution.open().find(shown).map(|e| e.id);
-            let decided = || asked.iter().map(|a| &a.elicitation).rfind(shown).map(|e| e.id);
+            let decided = || asked.iter().map(|a| &*a.elicitation).rfind(shown).map(|e| e.id);
             let pending = || DecideError::NotWhatWasShown(execution.open().map(|e| e.id).collect());
             return open.or_else(decided).ok_or_else(pending);
         }

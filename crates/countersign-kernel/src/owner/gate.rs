@@ -3,6 +3,7 @@
 //! Promise: every start passes [`Owner::start`] or the policy's own allowance in [`Owner::judge`], is checked against the tool,
 //! the policy and the authority of this moment, and is recorded before the handler is entered.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use countersign_core::canonical::Verbatim;
@@ -176,7 +177,7 @@ impl Owner {
         let question = GateQuestion { message, because, expires, remember };
         let elicitation = gate_elicitation(&self.kernel, call, question)?;
         let require = self.kernel.room_to_ask(self.execution());
-        self.commit(vec![EventBody::Asked(Box::new(elicitation))], CommitExtras::requiring(require)).await?;
+        self.commit(vec![EventBody::Asked(Arc::new(elicitation))], CommitExtras::requiring(require)).await?;
         self.withdraw_if_void(call.no).await
     }
 

@@ -285,7 +285,7 @@ impl Owner {
             }
         }
         let require = self.kernel.room_to_ask(self.execution());
-        let asked = EventBody::Asked(Box::new(elicitation));
+        let asked = EventBody::Asked(Arc::new(elicitation));
         self.commit(vec![asked], CommitExtras::requiring(require)).await?;
         self.withdraw_if_void(no).await
     }
@@ -339,7 +339,7 @@ impl Owner {
         };
         let by = StartedBy::Decision { elicitation: elicitation.id };
         let events = vec![
-            EventBody::Asked(Box::new(elicitation.clone())),
+            EventBody::Asked(Arc::new(elicitation.clone())),
             EventBody::Decided { elicitation: elicitation.id, decision: decision.clone() },
             EventBody::CallStarted { call: elicitation.call, by },
         ];

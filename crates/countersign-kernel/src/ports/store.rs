@@ -2,6 +2,8 @@
 //!
 //! Every method says what a crash before and after it leaves behind, because recovery relies on it.
 
+use std::sync::Arc;
+
 use async_trait::async_trait;
 use countersign_core::audit::{AuditEntry, AuditRecord};
 use countersign_core::commit::StoredCommit;
@@ -307,7 +309,7 @@ pub struct ExecutionRow {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "the names say it")]
 pub struct ElicitationRow {
-    pub elicitation: Elicitation,
+    pub elicitation: Arc<Elicitation>,
     /// The execution that asks.
     pub execution: ExecutionId,
     pub session: SessionId,

@@ -4,6 +4,7 @@
 //! and sleeps. It is run once without a disturbance and once with many. A failure prints its seed.
 
 use std::fmt::Write as _;
+use std::sync::Arc;
 use std::time::Duration;
 
 use countersign_core::canonical::Verbatim;
@@ -225,8 +226,9 @@ async fn forge(world: &World, execution: ExecutionId, code: &str) -> ExecutionId
                     script.mappings = String::new();
                 }
                 EventBody::Asked(elicitation) => {
-                    elicitation.id = countersign_core::ids::ElicitationId::from_random([9; 16]);
-                    opened.push((**elicitation).clone());
+                    Arc::make_mut(elicitation).id =
+                        countersign_core::ids::ElicitationId::from_random([9; 16]);
+                    opened.push(Arc::clone(elicitation));
                 }
                 _ => {}
             }

@@ -10,14 +10,19 @@ mod place;
 mod shares;
 pub(crate) mod table;
 
+use std::convert::Infallible;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 
-use axum::extract::{MatchedPath, Request, State};
+use axum::extract::{MatchedPath, Request};
 use axum::http::{HeaderMap, Method, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
 use countersign_core::ids::LoginId;
 use countersign_kernel::Caller;
+use futures_util::FutureExt as _;
+use futures_util::future::BoxFuture;
+use tower::{Layer, Service};
 
 pub(crate) use login::{COOKIE, COOKIE_LIFE, Invited, Logins, Pass};
 pub(crate) use pace::Pace;
@@ -28,6 +33,7 @@ pub use table::routes;
 use crate::console;
 use crate::refusal::Refusal;
 use crate::shared::Shared;
+use crate::trace;
 use table::Front;
 
 /// What a page of the console sends with every request, beside its cookie.
@@ -46,10 +52,55 @@ pub(crate) enum Credential {
     Cookie(LoginId),
 }
 
-/// The one door. Everything that is served stands behind it. Who is turned away from a page reads a page.
-pub(crate) async fn guard(State(shared): State<Arc<Shared>>, request: Request, next: Next) -> Response {
-    let is_page = route(&request).is_ok_and(|route| route.front == Front::Page);
-    match pass(&shared, request, next).await {
+/// The check before every route, as a layer. It is a service of its own and not made of axum's functions: those copy and box a
+/// route several times for each request.
+#[derive(Clone)]
+pub(crate) struct Admission(pub(crate) Arc<Shared>);
+
+/// A route behind the check.
+#[derive(Clone)]
+pub(crate) struct Guarded<S> {
+    shared: Arc<Shared>,
+    route: S,
+}
+
+impl<S> Layer<S> for Admission {
+    type Service = Guarded<S>;
+
+    fn layer(&self, route: S) -> Guarded<S> {
+        Guarded { shared: Arc::clone(&self.0), route }
+    }
+}
+
+impl<S> Service<Request> for Guarded<S>
+where
+    S: Service<Request, Response = Response, Error = Infallible, Future: Send> + Clone + Send + 'static,
+{
+    type Response = Response;
+    type Error = Infallible;
+    type Future = BoxFuture<'static, Result<Response, Infallible>>;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        self.route.poll_ready(context)
+    }
+
+    fn call(&mut self, request: Request) -> Self::Future {
+        let Self { shared, route } = self.clone();
+        async move {
+            let (method, uri) = (request.method().clone(), request.uri().clone());
+            Ok(trace::request(&method, uri.path(), guard(&shared, request, route)).await)
+        }
+        .boxed()
+    }
+}
+
+/// Everything that is served stands behind this. Whoever is turned away from a page reads a page.
+async fn guard<S>(shared: &Shared, request: Request, route: S) -> Response
+where
+    S: Service<Request, Response = Response, Error = Infallible>,
+{
+    let is_page = route_of(&request).is_ok_and(|route| route.front == Front::Page);
+    match pass(shared, request, route).await {
         Ok(response) => response,
         Err(refusal) if is_page => console::turned_away(&refusal.into()),
         Err(refusal) => refusal.into_response(),
@@ -58,7 +109,7 @@ pub(crate) async fn guard(State(shared): State<Arc<Shared>>, request: Request, n
 
 /// Lets a request through to its route where its caller, who is known by now, may use it. The console asks REST by this.
 pub(crate) async fn admit(request: Request, next: Next) -> Result<Response, Refusal> {
-    let allowed = route(&request)?.allowed;
+    let allowed = route_of(&request)?.allowed;
     match request.extensions().get::<Caller>() {
         Some(caller) => allowed.check(&caller.principal)?,
         None => return Err(unauthenticated("nobody asks")),
@@ -67,7 +118,7 @@ pub(crate) async fn admit(request: Request, next: Next) -> Result<Response, Refu
 }
 
 /// The row of the table that a request is for.
-fn route(request: &Request) -> Result<&'static table::Route, Refusal> {
+fn route_of(request: &Request) -> Result<&'static table::Route, Refusal> {
     let Some(path) = request.extensions().get::<MatchedPath>() else {
         return Err(Refusal::not_found("there is nothing at this address"));
     };
@@ -75,11 +126,15 @@ fn route(request: &Request) -> Result<&'static table::Route, Refusal> {
         .ok_or_else(|| Refusal::new(405, "method_not_allowed", "this address does not take this method"))
 }
 
-async fn pass(shared: &Shared, mut request: Request, next: Next) -> Result<Response, Refusal> {
+async fn pass<S>(shared: &Shared, mut request: Request, mut route: S) -> Result<Response, Refusal>
+where
+    S: Service<Request, Response = Response, Error = Infallible>,
+{
     shared.places.check(request.headers())?;
-    let table::Route { allowed, front, .. } = *route(&request)?;
+    let table::Route { allowed, front, .. } = *route_of(&request)?;
     if allowed == table::Allowed::Anyone {
-        return Ok(next.run(request).await);
+        let Ok(response) = route.call(request).await;
+        return Ok(response);
     }
     if !is_reading(request.method()) && is_of_a_form(request.headers()) {
         return Err(Refusal::forbidden("not_json", "send `Content-Type: application/json`"));
@@ -103,7 +158,8 @@ async fn pass(shared: &Shared, mut request: Request, next: Next) -> Result<Respo
     }
     request.extensions_mut().insert(caller);
     request.extensions_mut().insert(credential);
-    Ok(next.run(request).await)
+    let Ok(response) = route.call(request).await;
+    Ok(response)
 }
 
 fn is_reading(method: &Method) -> bool {

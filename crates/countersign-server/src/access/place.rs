@@ -28,7 +28,7 @@ impl Places {
     pub(crate) fn check(&self, headers: &HeaderMap) -> Result<(), Refusal> {
         let mut hosts = headers.get_all(header::HOST).iter();
         // Whoever stands before us may go by another of two names than we do.
-        let host = text(hosts.next()).filter(|_| hosts.next().is_none());
+        let host = hosts.next().and_then(|host| host.to_str().ok()).filter(|_| hosts.next().is_none());
         let Some(host) = host.filter(|host| self.is_ours(host)) else {
             let detail = "the Host header names another server; add its name to `hosts` if it is one of ours";
             return Err(Refusal::forbidden("foreign_host", detail));
@@ -36,7 +36,7 @@ impl Places {
         if let Some(origin) = headers.get(header::ORIGIN) {
             let origin = text(Some(origin)).unwrap_or_default();
             let own = origin.split_once("://").is_some_and(|(scheme, authority)| {
-                matches!(scheme, "http" | "https") && authority.eq_ignore_ascii_case(&host)
+                matches!(scheme, "http" | "https") && authority.eq_ignore_ascii_case(host)
             });
             if !own && !self.origins.contains(&origin) {
                 let detail =
@@ -54,10 +54,11 @@ impl Places {
     }
 
     fn is_ours(&self, host: &str) -> bool {
-        if self.hosts.iter().any(|ours| ours == host || ours == name_of(host)) {
+        let name = name_of(host);
+        let is = |ours: &String| ours.eq_ignore_ascii_case(host) || ours.eq_ignore_ascii_case(name);
+        if self.hosts.iter().any(is) {
             return true;
         }
-        let name = name_of(host);
         match name.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>() {
             // An address cannot be rebound; where we listen on every one, each is ours.
             Ok(address) => {
@@ -65,7 +66,10 @@ impl Places {
                     || address == self.listening
                     || self.listening.is_unspecified()
             }
-            Err(_) => matches!(name, "localhost" | CONSOLE_HOST) && reaches_loopback(self.listening),
+            Err(_) => {
+                let is_local = |ours: &str| name.eq_ignore_ascii_case(ours);
+                (is_local("localhost") || is_local(CONSOLE_HOST)) && reaches_loopback(self.listening)
+            }
         }
     }
 }

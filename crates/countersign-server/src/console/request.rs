@@ -130,7 +130,7 @@ fn article(item: &wire::Elicitation, around: &Around<'_>) -> Markup {
 
 /// What the call that asks was started with, where that is not what it shows.
 fn runs_with(question: &wire::Pending, around: &Around<'_>) -> Markup {
-    let other = around.running.filter(|(call, _)| call.args.to_value() != question.args);
+    let other = around.running.filter(|(call, _)| call.args.to_value() != *question.args);
     html! {
         @if let Some((call, tool)) = other {
             @let (args, schema) = (call.args.to_value(), tool.map_or(&Value::Null, |tool| &tool.input_schema));

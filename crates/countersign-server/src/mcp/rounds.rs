@@ -59,7 +59,7 @@ impl Incoming<'_> {
         result: &ExecutionResult,
         unread: u8,
     ) -> Result<CallToolResponse, ErrorData> {
-        let questions = result.pending.iter().map(|pending| &pending.elicitation);
+        let questions = result.pending.iter().map(|pending| &*pending.elicitation);
         let requests = input_requests(questions.clone());
         if requests.is_empty() {
             // Nothing of it can be asked here; a person elsewhere can answer.

@@ -112,7 +112,7 @@ impl Incoming<'_> {
             if self.way != Way::Rounds || !self.is_asked_here(result).await? {
                 return Ok(TaskPayload::Working);
             }
-            let questions = result.pending.iter().map(|pending| &pending.elicitation);
+            let questions = result.pending.iter().map(|pending| &*pending.elicitation);
             return Ok(TaskPayload::InputRequired { input_requests: input_requests(questions) });
         }
         match result.status {

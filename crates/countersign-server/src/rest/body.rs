@@ -7,6 +7,7 @@ use axum::extract::rejection::QueryRejection;
 use axum::extract::{FromRequest, FromRequestParts, Path, Query, Request};
 use axum::http::header;
 use axum::http::request::Parts;
+use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use serde::de::DeserializeOwned;
 
 use crate::access::is_json;
@@ -51,13 +52,13 @@ impl FromRequest<Arc<Shared>> for Form {
 
 /// Reads a body to its end. A client that never gets there keeps its connection only so long.
 async fn whole(request: Request, shared: &Arc<Shared>) -> Result<Bytes, Refusal> {
-    let read = tokio::time::timeout(shared.limits.sending, Bytes::from_request(request, shared));
-    let Ok(read) = read.await else {
+    let bounded = Limited::new(request.into_body(), shared.limits.body_bytes);
+    let Ok(read) = tokio::time::timeout(shared.limits.sending, bounded.collect()).await else {
         return Err(Refusal::new(408, "body_too_slow", "the body did not come in time; send it again"));
     };
-    read.map_err(|rejection| match rejection.status().as_u16() {
-        413 => Refusal::new(413, "body_too_large", "the body is larger than this server takes"),
-        _ => Refusal::bad_request("bad_body", "the body ended early"),
+    read.map(http_body_util::Collected::to_bytes).map_err(|error| match error.is::<LengthLimitError>() {
+        true => Refusal::new(413, "body_too_large", "the body is larger than this server takes"),
+        false => Refusal::bad_request("bad_body", "the body ended early"),
     })
 }
 

@@ -320,7 +320,7 @@ pub(super) fn shown(digest: Option<&str>) -> Result<Option<Digest>, Refusal> {
 }
 
 fn answer(shared: &Shared, result: &ExecutionResult) -> Json<wire::ExecutionResult> {
-    trace::execution(&result.execution.to_string());
+    trace::execution(result.execution);
     Json(wire::ExecutionResult::of(result, &shared.links))
 }
 

@@ -1,5 +1,7 @@
 //! Elicitations, the decisions that end them, and approvals that are remembered.
 
+use std::sync::Arc;
+
 use countersign_core::elicitation::{Decider, Origin, Proof};
 use countersign_kernel::ports::ElicitationRow;
 use countersign_kernel::{Catalog, Receipt};
@@ -183,7 +185,7 @@ impl Elicitation {
     #[must_use]
     pub fn in_brief(mut self) -> Self {
         self.question.message.clear();
-        (self.question.args, self.question.schema) = (Value::Null, None);
+        (self.question.args, self.question.schema) = (Arc::default(), None);
         self.decision = self.decision.map(|decision| Decision { data: None, comment: None, ..decision });
         self
     }

@@ -1,5 +1,7 @@
 //! Executions: what is asked for, and what came of it.
 
+use std::sync::Arc;
+
 use countersign_core::elicitation::Elicitation;
 use countersign_core::ids::ExecutionId;
 use countersign_core::time::Timestamp;
@@ -95,7 +97,8 @@ pub struct CallSummary {
     /// The tool.
     pub path: String,
     /// The arguments it ran or would run with.
-    pub args: Value,
+    #[schema(value_type = Value)]
+    pub args: Arc<Value>,
     /// How far it got: `issued`, `asked`, `approved`, `refused`, `running`, `in_doubt`, `succeeded`, `failed`.
     pub status: String,
     /// The line of the script's source that made it, from 1; left out where no script did.
@@ -135,7 +138,8 @@ pub struct Pending {
     /// What the person reads.
     pub message: String,
     /// The arguments, whole, as they will run.
-    pub args: Value,
+    #[schema(value_type = Value)]
+    pub args: Arc<Value>,
     /// What an approval of it is bound to. A decision that names it decides nothing else.
     pub digest: String,
     /// Yes or no, or fields.
@@ -226,7 +230,7 @@ impl ExecutionResult {
             .collect();
         let calls = result.calls.iter().map(|call| CallSummary {
             path: call.path.to_string(),
-            args: call.args.clone(),
+            args: call.args.shared_value(),
             status: call.status.to_owned(),
             line: call.line,
         });
@@ -266,7 +270,7 @@ impl Pending {
             elicitation_id: elicitation.id.to_string(),
             tool_path: elicitation.tool.to_string(),
             message: elicitation.message.clone(),
-            args: elicitation.args.to_value(),
+            args: elicitation.args.shared_value(),
             kind,
             schema,
             because: elicitation.because.clone(),

@@ -1,5 +1,7 @@
 //! One gated call, told commit by commit as the kernel does.
 
+use std::sync::Arc;
+
 use countersign_core::audit::AuditEntry;
 use countersign_core::canonical::{Canonical, Verbatim};
 use countersign_core::commit::StoredCommit;
@@ -39,7 +41,7 @@ impl Call {
     }
 
     pub(crate) fn ask(&mut self) -> Write {
-        let asked = EventBody::Asked(Box::new(self.question()));
+        let asked = EventBody::Asked(Arc::new(self.question()));
         let write = self.commit(vec![self.started(), self.issued(true), asked]);
         let requester = self.requester();
         let room = vec![

@@ -59,7 +59,7 @@ pub async fn elicitations_are_found_by_execution_digest_and_openness(store: Arc<
     let (subject, other) = (Subject::new(), Subject::new());
     let (first, second) = (subject.elicitation(0, 90), subject.elicitation(1, 90));
     let mut third = other.elicitation(2, 90);
-    third.elicitation.digest = first.elicitation.digest;
+    Arc::make_mut(&mut third.elicitation).digest = first.elicitation.digest;
     store.commit(subject.ask(vec![first.clone(), second.clone()])).await.unwrap();
     store.commit(other.ask(vec![third.clone()])).await.unwrap();
     store.commit(subject.decide(3, first.elicitation.id, &decision(Outcome::Denied))).await.unwrap();
@@ -123,7 +123,7 @@ pub async fn the_next_expiry_is_that_of_an_open_elicitation(store: Arc<dyn Store
 /// An open elicitation of long ago: in a shared database it comes before all others.
 fn expiring(subject: &Subject, ms: u64) -> ElicitationRow {
     let mut row = subject.elicitation(0, 0);
-    row.elicitation.expires_at = Timestamp::from_millis(ms);
+    Arc::make_mut(&mut row.elicitation).expires_at = Timestamp::from_millis(ms);
     row
 }
 

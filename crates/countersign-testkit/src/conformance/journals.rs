@@ -159,7 +159,7 @@ fn every_body(subject: &Subject) -> Vec<EventBody> {
         subject.started().body,
         EventBody::CallIssued(issued),
         EventBody::Decided { elicitation: elicitation.id, decision: decision(Outcome::Denied) },
-        EventBody::Asked(Box::new(elicitation)),
+        EventBody::Asked(elicitation),
         EventBody::StepRecorded { call, name: "step".into(), value: value.clone() },
         EventBody::CallSettled { call, outcome: CallOutcome::Succeeded(value) },
         EventBody::CallRefused {

@@ -200,7 +200,8 @@ pub async fn a_foreign_cursor_is_refused(store: Arc<dyn Store>) {
 /// A question with so many bytes of arguments.
 fn large(subject: &Subject, asked_ms: u64, bytes: usize) -> ElicitationRow {
     let mut row = subject.elicitation(asked_ms, 9_000);
-    row.elicitation.args = Canonical::of(&serde_json::json!({ "x": "y".repeat(bytes) })).unwrap();
+    Arc::make_mut(&mut row.elicitation).args =
+        Canonical::of(&serde_json::json!({ "x": "y".repeat(bytes) })).unwrap();
     row
 }
 
@@ -225,7 +226,7 @@ pub async fn a_page_of_large_elicitations_ends_at_its_bytes_and_the_next_goes_on
 pub async fn one_item_is_read_however_large_it_is(store: Arc<dyn Store>) {
     let subject = Subject::new();
     let mut row = subject.elicitation(0, 90);
-    row.elicitation.message = "m".repeat(MAX_LISTING_BYTES + 1);
+    Arc::make_mut(&mut row.elicitation).message = "m".repeat(MAX_LISTING_BYTES + 1);
     let second = subject.elicitation(1, 90);
     store.commit(subject.ask(vec![row, second.clone()])).await.unwrap();
     let filter = ElicitationFilter { execution: Some(subject.id), ..Default::default() };

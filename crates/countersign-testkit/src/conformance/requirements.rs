@@ -65,7 +65,7 @@ pub async fn a_requesters_open_elicitations_have_fewer_bytes_than_its_bound(stor
     let first = Subject::new();
     let ask = |subject: &Subject, message: usize| {
         let mut asked = subject.elicitation(0, 90);
-        asked.elicitation.message = "m".repeat(message);
+        Arc::make_mut(&mut asked.elicitation).message = "m".repeat(message);
         let requester = subject.requester.clone();
         let require = vec![Requirement::RequesterPendingBelow { requester, open: usize::MAX, bytes: BOUND }];
         (asked.elicitation.id, Write { require, ..subject.ask(vec![asked]) })
@@ -183,7 +183,10 @@ pub async fn a_change_that_contradicts_what_is_stored_changes_nothing(store: Arc
         let journal = write.journal.as_mut().unwrap();
         match what {
             "an elicitation" => {
-                journal.opened.iter_mut().for_each(|row| row.elicitation.id = asked.elicitation.id);
+                journal
+                    .opened
+                    .iter_mut()
+                    .for_each(|row| Arc::make_mut(&mut row.elicitation).id = asked.elicitation.id);
             }
             "a grant" => write.grants.push(GrantWrite::Give(grant.clone())),
             "a token" => {

@@ -2,6 +2,8 @@
 
 #![expect(clippy::expect_used, reason = "a fixture that cannot be made is a failed test")]
 
+use std::sync::Arc;
+
 use countersign_core::audit::AuditEntry;
 use countersign_core::canonical::Canonical;
 use countersign_core::commit::StoredCommit;
@@ -111,7 +113,7 @@ impl Subject {
     pub fn ask(&self, asked: Vec<ElicitationRow>) -> Write {
         let mut events = vec![self.started()];
         for row in &asked {
-            let body = EventBody::Asked(Box::new(row.elicitation.clone()));
+            let body = EventBody::Asked(Arc::clone(&row.elicitation));
             events.push(Event { at: row.asked_at, body });
             if let Some(decision) = row.decision.clone() {
                 let body = EventBody::Decided { elicitation: row.elicitation.id, decision };
@@ -151,7 +153,7 @@ impl Subject {
             line: Some(7),
         };
         ElicitationRow {
-            elicitation,
+            elicitation: Arc::new(elicitation),
             execution: self.id,
             session: self.session.clone(),
             requester: self.requester.clone(),

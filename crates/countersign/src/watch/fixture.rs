@@ -24,7 +24,7 @@ pub(crate) fn asked(no: u32, args: Value) -> Elicitation {
             elicitation_id: format!("eli_{no:032x}"),
             tool_path: "notes.delete".to_owned(),
             message: format!("Permanently delete note \"{no}\"? This cannot be undone."),
-            args,
+            args: args.into(),
             digest: "00".repeat(32),
             kind: PendingKind::Approval,
             schema: None,
