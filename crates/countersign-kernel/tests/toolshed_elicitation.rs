@@ -155,11 +155,11 @@ async fn asking_through_the_context_and_through_the_free_function_are_the_same()
         gateway.ann_says(&waiting, yes()).await.unwrap();
         let answer = gateway.end_of(&waiting).await.value.unwrap();
         seen.push((
-            asked.tool,
-            asked.message,
-            asked.args,
-            asked.kind,
-            asked.because,
+            asked.tool.clone(),
+            asked.message.clone(),
+            asked.args.clone(),
+            asked.kind.clone(),
+            asked.because.clone(),
             answer["approved"].clone(),
         ));
     }

@@ -153,7 +153,7 @@ async fn defaults_are_filled_in_before_anybody_sees_the_call() {
     let gateway = with_github(&World::new(1)).await;
     let end = gateway.ask("github.issues.list", json!({ "owner": "o", "repo": "r" })).await.unwrap();
     let expected = json!({ "owner": "o", "repo": "r", "state": "open", "limit": 30 });
-    assert_eq!(end.calls[0].args, expected);
+    assert_eq!(end.calls[0].args.to_value(), expected);
     let handler_got: ListIssues = serde_json::from_value(end.value.unwrap()["asked"].clone()).unwrap();
     assert_eq!(handler_got.limit, 30);
 }

@@ -268,7 +268,7 @@ impl Ledger {
         }
         for asked in execution.asked() {
             let question = self.questions.get(&asked.elicitation.id).ok_or("a question nobody asked")?;
-            if asked.decision() != question.decision.as_ref() || asked.elicitation != question.asked {
+            if asked.decision() != question.decision.as_ref() || *asked.elicitation != question.asked {
                 return Err(format!("{} is told otherwise", asked.elicitation.id));
             }
         }
