@@ -143,11 +143,16 @@ impl Decider {
     }
 }
 
+/// The digest of a tool and arguments, whoever asks.
+pub fn subject(tool: &ToolPath, args: &Canonical) -> Digest {
+    let (tool, args) = (tool.as_str().as_bytes(), args.as_str().as_bytes());
+    Digest::of(&[tool, b"\0", args].concat())
+}
+
 impl Elicitation {
     /// The digest of the tool and the arguments, independent of the asking party. Earlier decisions on the same are found by it.
     pub fn subject(&self) -> Digest {
-        let (tool, args) = (self.tool.as_str().as_bytes(), self.args.as_str().as_bytes());
-        Digest::of(&[tool, b"\0", args].concat())
+        subject(&self.tool, &self.args)
     }
 
     /// Whether a yes lets something happen, rather than merely filling in fields.

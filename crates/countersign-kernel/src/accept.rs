@@ -211,7 +211,7 @@ impl Kernel {
     }
 
     fn issue(&self, request: &CallRequest, admitted: &Admitted) -> Result<Record, CallError> {
-        let execution = ExecutionId::from_random(self.random()?);
+        let execution = ExecutionId::new(self.now(), self.random()?);
         let requester = &request.caller.principal;
         let issued = self.issued(CallNo(0), admitted, requester, &request.session);
         let started = Started {

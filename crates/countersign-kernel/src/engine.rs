@@ -10,6 +10,7 @@ use std::sync::Arc;
 use countersign_core::bounds::BoundsError;
 use countersign_core::canonical::Canonical;
 use countersign_core::digest::{Binding, Digest};
+use countersign_core::elicitation::subject;
 use countersign_core::event::{CallIssued, Failure, Kind, Started};
 use countersign_core::execution::Status;
 use countersign_core::ids::{CallNo, ElicitationId, ExecutionId};
@@ -118,7 +119,7 @@ impl ElicitationEngine {
         let execution = {
             // One after the other, so that two programs at the gate with the same call find one question.
             let _turn = self.asking.lock().await;
-            match self.question_before(call.digest).await? {
+            match self.question_before(subject(&call.path, &call.args), call.digest).await? {
                 Some(execution) => execution,
                 None => match self.enter(record).await? {
                     Entered::Passed => return Ok(Passage::Remembered),
@@ -231,11 +232,16 @@ impl ElicitationEngine {
     }
 
     /// The question that this very call already asked, before it was interrupted.
-    async fn question_before(&self, digest: Digest) -> Result<Option<ExecutionId>, GateError> {
-        let filter = ElicitationFilter { digest: Some(digest), ..ElicitationFilter::default() };
+    async fn question_before(
+        &self,
+        subject: Digest,
+        digest: Digest,
+    ) -> Result<Option<ExecutionId>, GateError> {
+        let requester = Some(self.requester.principal.id.clone());
+        let filter = ElicitationFilter { subject: Some(subject), requester, ..ElicitationFilter::default() };
         let rows =
             self.kernel.store.elicitations(filter, Page::first(1_000)).await.map_err(GatewayError::from)?;
-        for row in rows.items.iter().rev() {
+        for row in rows.items.iter().rev().filter(|row| row.elicitation.digest == digest) {
             let execution = self.kernel.store.execution(row.execution).await.map_err(GatewayError::from)?;
             if execution.is_some_and(|it| it.kind == Kind::Gate && !it.status.is_final()) {
                 return Ok(Some(row.execution));
@@ -247,7 +253,7 @@ impl ElicitationEngine {
     /// An execution that is nothing but the gate.
     fn opening(&self, tool: &CatalogTool, args: Canonical) -> Result<Record, GateError> {
         let kernel = &self.kernel;
-        let execution = ExecutionId::from_random(kernel.random()?);
+        let execution = ExecutionId::new(kernel.now(), kernel.random()?);
         let digest = self.binding(tool, &args).digest();
         let started = Started {
             execution,

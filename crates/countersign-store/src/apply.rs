@@ -19,10 +19,9 @@ use rusqlite::{Connection, OptionalExtension as _, PrepFlags, Row, Statement, pa
 
 use crate::fault::Fault;
 use crate::names::Names;
+use crate::recent::{ExistingExecution, Recent};
 use crate::rows::{self, Stored as _, millis, session_sum};
 use crate::staged::{Staged, StagedGrant};
-
-pub(crate) use journal::ExistingExecution;
 
 /// The last audit record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -79,19 +78,24 @@ macro_rules! statements {
         /// Every statement the writer uses, prepared once.
         pub(crate) struct Statements<'c> {
             pub(crate) names: Names<'c>,
+            recent: Recent<'c>,
             $($name: Statement<'c>,)*
         }
 
         impl<'c> Statements<'c> {
             pub(crate) fn prepare(connection: &'c Connection) -> rusqlite::Result<Self> {
-                Ok(Self { names: Names::prepare(connection)?, $($name: prepare_persistent(connection, $sql)?,)* })
+                Ok(Self {
+                    names: Names::prepare(connection)?,
+                    recent: Recent::prepare(connection)?,
+                    $($name: prepare_persistent(connection, $sql)?,)*
+                })
             }
         }
     };
 }
 
 statements! {
-    find_execution: "SELECT version, no, status, session, requester FROM executions WHERE id = ?1",
+    find_execution: "SELECT no, version, status, session, requester, last FROM executions WHERE id = ?1",
     find_key: "SELECT id FROM executions WHERE requester = ?1 AND key = ?2",
     find_live_token: concat!("SELECT t.body, t.sum, o.body, o.sum FROM tokens t LEFT JOIN users o ON o.id = t.owner
         WHERE t.id = ?1 AND ", live_token!("?2")),
@@ -102,16 +106,16 @@ statements! {
     find_sessions_of: "SELECT sessions FROM sessions_of_principal WHERE principal = ?1",
     find_usable_grant: concat!("SELECT 1 FROM grants g WHERE g.id = ?1 AND ", usable_grant!("?2")),
     insert_execution: "INSERT INTO executions
-        (id, version, kind, status, session, requester, owner, tool, key, created_at, updated_at, sum)
-        VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)",
+        (id, version, kind, status, session, requester, owner, tool, key, created_at, updated_at, last, sum)
+        VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)",
     // A statement that does not mention the status leaves its index alone.
-    advance_execution: "UPDATE executions SET version = ?2, tool = ?3, updated_at = ?4 WHERE no = ?1",
-    move_execution: "UPDATE executions SET version = ?2, tool = ?3, updated_at = ?4, status = ?5 WHERE no = ?1",
-    insert_commit: "INSERT INTO journal (execution, first, body, sum) VALUES (?1, ?2, ?3, ?4)",
+    advance_execution: "UPDATE executions SET version = ?2, tool = ?3, updated_at = ?4, last = ?5 WHERE no = ?1",
+    move_execution: "UPDATE executions SET version = ?2, tool = ?3, updated_at = ?4, last = ?5, status = ?6 WHERE no = ?1",
+    insert_commit: "INSERT INTO journal (no, execution, first, previous, body, sum) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
     insert_elicitation: "INSERT INTO elicitations
-        (id, execution, asked, decided, expires_at, digest, subject, bytes, sum)
-        VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
-    find_elicitation: "SELECT no, id, execution, asked, decided, expires_at, digest, subject, bytes, sum
+        (id, execution, asked, decided, expires_at, subject, bytes, sum)
+        VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
+    find_elicitation: "SELECT no, id, execution, asked, decided, expires_at, subject, bytes, sum
         FROM elicitations WHERE id = ?1",
     decide_elicitation: "UPDATE elicitations SET decided = ?2, sum = ?3 WHERE no = ?1",
     give_grant: "INSERT INTO grants (id, session, token, expires_at, uses_left, body, sum, user)
@@ -151,6 +155,12 @@ statements! {
 }
 
 impl Statements<'_> {
+    /// Forgets what is known without a look: what was written may have been rolled back.
+    pub(crate) fn forget(&mut self) {
+        self.names.forget();
+        self.recent.forget();
+    }
+
     /// Whether the change may happen, and where its execution is, if it exists already. Writes nothing.
     pub(crate) fn check(&mut self, staged: &Staged) -> Result<Option<ExistingExecution>, Fault> {
         self.check_authority(staged)?;

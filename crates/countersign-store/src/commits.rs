@@ -12,25 +12,24 @@ use rusqlite::{Connection, Row, params};
 
 use crate::fault::Fault;
 use crate::read::{count, one};
-use crate::rows::{self, Blob, Stored as _, check_unchanged, checksum_seed};
+use crate::rows::{self, Stored as _, check_unchanged, checksum_seed};
 
 const COMMIT: &str = "a journal's commit";
 
 /// A whole journal; nothing where it is longer than `most`.
 pub(crate) fn journal(db: &Connection, id: ExecutionId, most: u64) -> Result<Option<Vec<Event>>, Fault> {
-    let mut select = db.prepare_cached(
-        "SELECT x.version, j.first, j.body, j.sum FROM executions x JOIN journal j ON j.execution = x.no
-         WHERE x.id = ?1 ORDER BY j.first",
-    )?;
-    let mut found = select.query([id.blob()])?;
-    let (mut events, mut version) = (Vec::new(), 0);
-    while let Some(row) = found.next()? {
-        version = count(row.get(0)?)?;
-        if version > most {
-            return Ok(None);
-        }
-        follows(row, 1, id, events.len() as u64)?;
-        commit(row, 1, id.blob())?.append_to(&mut events).map_err(|error| unreadable(&error))?;
+    let version = "SELECT version FROM executions WHERE id = ?1";
+    if one(db, version, [id.blob()], |row| count(row.get(0)?))?.is_some_and(|version| version > most) {
+        return Ok(None);
+    }
+    let Rows { version, numbers } = Rows::since(db, id, 0)?;
+    let mut events = Vec::new();
+    let mut select = db.prepare_cached(COMMIT_ROW)?;
+    for no in numbers {
+        let mut found = select.query([no])?;
+        let row = found.next()?.ok_or_else(|| lacks_commit(id))?;
+        follows(row, 0, id, events.len() as u64)?;
+        commit(row, 0, id)?.append_to(&mut events).map_err(|error| unreadable(&error))?;
     }
     if events.len() as u64 != version {
         let found = events.len();
@@ -39,6 +38,44 @@ pub(crate) fn journal(db: &Connection, id: ExecutionId, most: u64) -> Result<Opt
     Ok(Some(events))
 }
 
+/// Where the commits of a journal are, at one moment. Rows that are there never change.
+#[derive(Default)]
+struct Rows {
+    /// How many events the journal has.
+    version: u64,
+    /// The rows, oldest first.
+    numbers: Vec<i64>,
+}
+
+impl Rows {
+    /// The rows from the one on that holds an event of this number.
+    fn since(db: &Connection, id: ExecutionId, from: u64) -> Result<Self, Fault> {
+        let from = i64::try_from(from).unwrap_or(i64::MAX);
+        let mut select = db.prepare_cached(ROWS)?;
+        let mut found = select.query(params![id.blob(), from])?;
+        let mut rows = Self::default();
+        while let Some(row) = found.next()? {
+            rows.version = count(row.get(0)?)?;
+            rows.numbers.push(row.get(1)?);
+        }
+        rows.numbers.reverse();
+        Ok(rows)
+    }
+}
+
+/// From the newest commit back. Each must begin before the one after it, so that a damaged row leads nowhere but to an end.
+const ROWS: &str = "WITH RECURSIVE chain (version, no, execution, first, previous) AS (
+        SELECT x.version, j.no, j.execution, j.first, j.previous
+        FROM executions x JOIN journal j ON j.no = x.last AND j.execution = x.no
+        WHERE x.id = ?1
+        UNION ALL
+        SELECT c.version, j.no, j.execution, j.first, j.previous
+        FROM chain c JOIN journal j ON j.no = c.previous AND j.execution = c.execution AND j.first < c.first
+        WHERE c.first > ?2
+    ) SELECT version, no FROM chain";
+
+const COMMIT_ROW: &str = "SELECT first, body, sum, execution FROM journal WHERE no = ?1";
+
 /// A part of a journal.
 pub(crate) fn journal_part(
     db: &Connection,
@@ -46,19 +83,14 @@ pub(crate) fn journal_part(
     from: u64,
     limit: usize,
 ) -> Result<JournalPart, Fault> {
-    let version =
-        one(db, "SELECT version FROM executions WHERE id = ?1", [id.blob()], |row| count(row.get(0)?))?;
-    let version = version.unwrap_or(0);
-    let nearest = "SELECT max(j.first) FROM executions x JOIN journal j ON j.execution = x.no
-                   WHERE x.id = ?1 AND j.first <= ?2";
-    let from_column = i64::try_from(from).unwrap_or(i64::MAX);
-    let nearest = one(db, nearest, params![id.blob(), from_column], |row| Ok(row.get::<_, Option<i64>>(0)?))?;
-    let nearest = count(nearest.flatten().unwrap_or(0))?;
-    let events = match events_from(db, id, nearest, from, limit, Some(ByteBudget::of_a_part()))? {
+    let Rows { version, numbers } = Rows::since(db, id, from)?;
+    let budget = || Some(ByteBudget::of_a_part());
+    let events = match events_from(db, id, &numbers, from, limit, budget())? {
         Some(events) => events,
         // An event refers to an earlier commit.
         None => {
-            events_from(db, id, 0, from, limit, Some(ByteBudget::of_a_part()))?.ok_or_else(|| dangling(id))?
+            let all = Rows::since(db, id, 0)?.numbers;
+            events_from(db, id, &all, from, limit, budget())?.ok_or_else(|| dangling(id))?
         }
     };
     let next = from.saturating_add(events.len() as u64);
@@ -68,26 +100,29 @@ pub(crate) fn journal_part(
     Ok(JournalPart { events, next: (next < version).then_some(next) })
 }
 
-/// The events from a number on, read from the commit that begins with the event `start`; nothing where one of them refers to an
-/// earlier commit.
+/// The events from a number on, read from these rows of the journal; nothing where one of them refers to an earlier row.
 fn events_from(
     db: &Connection,
     id: ExecutionId,
-    start: u64,
+    rows: &[i64],
     from: u64,
     limit: usize,
     mut budget: Option<ByteBudget>,
 ) -> Result<Option<Vec<Event>>, Fault> {
-    let mut select = db.prepare_cached(
-        "SELECT j.first, j.body, j.sum FROM executions x JOIN journal j ON j.execution = x.no
-         WHERE x.id = ?1 AND j.first >= ?2 ORDER BY j.first",
-    )?;
-    let mut found = select.query(params![id.blob(), i64::try_from(start).unwrap_or(i64::MAX)])?;
-    let skipped = usize::try_from(from - start.min(from)).unwrap_or(usize::MAX);
-    let mut events = Vec::new();
-    'rows: while let Some(row) = found.next()? {
-        follows(row, 0, id, start + events.len() as u64)?;
-        let commit = commit(row, 0, id.blob())?;
+    let mut select = db.prepare_cached(COMMIT_ROW)?;
+    let (mut events, mut start, mut skipped) = (Vec::new(), None, 0);
+    'rows: for no in rows {
+        let mut found = select.query([no])?;
+        let row = found.next()?.ok_or_else(|| lacks_commit(id))?;
+        match start {
+            None => {
+                let first = count(row.get(0)?)?;
+                start = Some(first);
+                skipped = usize::try_from(from.saturating_sub(first)).unwrap_or(usize::MAX);
+            }
+            Some(start) => follows(row, 0, id, start + events.len() as u64)?,
+        }
+        let commit = commit(row, 0, id)?;
         for n in 0..commit.len() {
             if events.len() >= skipped.saturating_add(limit) {
                 break 'rows;
@@ -109,7 +144,7 @@ fn events_from(
 }
 
 /// The commit from `first, body, sum`, beginning with a column.
-fn commit<'r>(row: &'r Row<'_>, column: usize, execution: Blob) -> Result<Commit<'r>, Fault> {
+fn commit<'r>(row: &'r Row<'_>, column: usize, execution: ExecutionId) -> Result<Commit<'r>, Fault> {
     let seed = checksum_seed(execution, row.get(column)?);
     Commit::parse(rows::body_text(row, column + 1, seed, COMMIT)?).map_err(|error| unreadable(&error))
 }
@@ -121,6 +156,10 @@ fn follows(row: &Row<'_>, column: usize, id: ExecutionId, expected: u64) -> Resu
         return Ok(());
     }
     Err(Fault::unreadable(format!("the journal of {id} lacks event {expected}, and goes on with {first}")))
+}
+
+fn lacks_commit(id: ExecutionId) -> Fault {
+    Fault::unreadable(format!("the journal of {id} lacks a commit"))
 }
 
 fn dangling(id: ExecutionId) -> Fault {
@@ -179,18 +218,17 @@ impl<'c> Commits<'c> {
     }
 
     fn read(&self, no: i64, (execution, id): (i64, ExecutionId)) -> Result<Vec<Event>, Fault> {
-        let mut select =
-            self.db.prepare_cached("SELECT first, body, sum, execution FROM journal WHERE no = ?1")?;
+        let mut select = self.db.prepare_cached(COMMIT_ROW)?;
         let mut found = select.query([no])?;
-        let row =
-            found.next()?.ok_or_else(|| Fault::unreadable(format!("the journal of {id} lacks a commit")))?;
+        let row = found.next()?.ok_or_else(|| lacks_commit(id))?;
         check_unchanged(row.get::<_, i64>(3)? == execution, COMMIT)?;
-        let (commit, mut events) = (commit(row, 0, id.blob())?, Vec::new());
+        let (commit, mut events) = (commit(row, 0, id)?, Vec::new());
         match commit.append_to(&mut events) {
             Ok(()) => Ok(events),
             Err(CommitError::Dangling(_)) => {
                 let (first, len) = (count(row.get(0)?)?, commit.len());
-                events_from(self.db, id, 0, first, len, None)?.ok_or_else(|| dangling(id))
+                let all = Rows::since(self.db, id, 0)?.numbers;
+                events_from(self.db, id, &all, first, len, None)?.ok_or_else(|| dangling(id))
             }
             Err(error) => Err(unreadable(&error)),
         }

@@ -20,6 +20,7 @@ use crate::rows::{
     self, ELICITATION_FACTS, EXECUTION_COLUMNS, EXECUTION_TABLES, ElicitationFacts, Stored, check_unchanged,
     millis, short_digest,
 };
+use crate::schema::BLOCK_BITS;
 
 /// One execution.
 pub(crate) fn execution(db: &Connection, id: ExecutionId) -> Result<Option<ExecutionRow>, Fault> {
@@ -106,7 +107,7 @@ fn execution_conditions(filter: &ExecutionFilter) -> Vec<String> {
 const ELICITATIONS: &str =
     concat!("elicitations e JOIN executions x ON x.no = e.execution", rows::execution_names_sql!());
 /// The column of an execution's facts.
-const FACTS: usize = 9;
+const FACTS: usize = 8;
 /// The column of the elicitation's number.
 const NUMBER: usize = FACTS + 8;
 
@@ -126,35 +127,53 @@ pub(crate) fn elicitations(
     filter: &ElicitationFilter,
     window: &Window,
 ) -> Result<Listing<ElicitationRow>, Fault> {
-    let (execution, digest) = (filter.execution.map(|id| id.blob()), filter.digest.map(short_digest));
+    let execution = filter.execution.map(|id| id.blob());
     let requester = filter.requester.as_ref().map(PrincipalId::as_str);
     let (subject, owner) = (filter.subject.map(short_digest), filter.owner.as_ref().map(PrincipalId::as_str));
-    let params = params![window.start, window.rows(), execution, digest, requester, subject, owner];
     let mut select = db.prepare_cached(&elicitations_sql(filter))?;
-    let (mut found, mut reader) = (select.query(params)?, ElicitationReader::of(db));
+    let mut reader = ElicitationReader::of(db);
     let (mut budget, mut items) = (ByteBudget::of_a_part(), Vec::new());
-    while let Some(row) = found.next()? {
-        let (id, execution): (ElicitationId, ExecutionId) = (rows::id(row, 0)?, rows::id(row, FACTS)?);
-        let (no, at) = (row.get(NUMBER)?, rows::row_time(row, FACTS + 5)?);
-        let found = Found::of(reader.row(row), no, id.to_string(), Some(execution), at)?;
-        if let Ok(row) = &found.row
-            && !fits(filter, row)
-        {
-            continue;
+    for block in blocks(db, filter, window)? {
+        let params = params![window.start, window.rows(), execution, block, requester, subject, owner];
+        let mut found = select.query(params)?;
+        while let Some(row) = found.next()? {
+            let (id, execution): (ElicitationId, ExecutionId) = (rows::id(row, 0)?, rows::id(row, FACTS)?);
+            let (no, at) = (row.get(NUMBER)?, rows::row_time(row, FACTS + 5)?);
+            let found = Found::of(reader.row(row), no, id.to_string(), Some(execution), at)?;
+            if let Ok(row) = &found.row
+                && !fits(filter, row)
+            {
+                continue;
+            }
+            let question_bytes = usize::try_from(row.get::<_, i64>(6)?).unwrap_or(0);
+            if !budget.takes(question_bytes + found.row.as_ref().map_or(0, decision_bytes)) {
+                return Ok(split_damaged(window.cut_short(items, |found: &Found<_>| found.no)));
+            }
+            items.push(found);
         }
-        let question_bytes = usize::try_from(row.get::<_, i64>(7)?).unwrap_or(0);
-        if !budget.takes(question_bytes + found.row.as_ref().map_or(0, decision_bytes)) {
-            return Ok(split_damaged(window.cut_short(items, |found: &Found<_>| found.no)));
+        if items.len() > window.limit {
+            break;
         }
-        items.push(found);
     }
     Ok(split_damaged(window.listing(items, |found| found.no)))
 }
 
-/// Whether the whole digests are those that are looked for: only a part of them is indexed.
+/// The blocks of the index by subject to look into, where it is looked into at all; else one that stands for everything.
+fn blocks(
+    db: &Connection,
+    filter: &ElicitationFilter,
+    window: &Window,
+) -> Result<std::ops::RangeInclusive<i64>, Fault> {
+    if filter.subject.is_none() {
+        return Ok(0..=0);
+    }
+    let newest = one(db, "SELECT max(no) FROM elicitations", [], |row| Ok(row.get::<_, Option<i64>>(0)?))?;
+    Ok(window.start >> BLOCK_BITS..=newest.flatten().unwrap_or(0) >> BLOCK_BITS)
+}
+
+/// Whether the whole digest is the one that is looked for: only a part of it is indexed.
 fn fits(filter: &ElicitationFilter, row: &ElicitationRow) -> bool {
-    filter.digest.is_none_or(|digest| row.elicitation.digest == digest)
-        && filter.subject.is_none_or(|subject| row.elicitation.subject() == subject)
+    filter.subject.is_none_or(|subject| row.elicitation.subject() == subject)
 }
 
 /// How many bytes a decision adds to its question.
@@ -168,26 +187,26 @@ fn elicitations_sql(filter: &ElicitationFilter) -> String {
         Some(_) => "e.execution = (SELECT no FROM executions WHERE id = ?3)",
         None => "?3 IS NULL",
     };
-    let digest = if filter.digest.is_some() { "e.digest = ?4" } else { "?4 IS NULL" };
     let requester = match filter.requester {
         Some(_) => "+x.requester = (SELECT no FROM names WHERE name = ?5)",
         None => "?5 IS NULL",
     };
-    let subject = if filter.subject.is_some() { "e.subject = ?6" } else { "?6 IS NULL" };
+    let subject = match filter.subject {
+        Some(_) => format!("(e.no >> {BLOCK_BITS}) = ?4 AND e.subject = ?6"),
+        None => "?4 = 0 AND ?6 IS NULL".to_owned(),
+    };
     let owner = match filter.owner {
         Some(_) => "+x.owner = (SELECT no FROM names WHERE name = ?7)",
         None => "?7 IS NULL",
     };
     let open = match filter {
-        ElicitationFilter { open_only: true, execution: None, digest: None, subject: None, .. } => {
-            "e.decided IS NULL"
-        }
+        ElicitationFilter { open_only: true, execution: None, subject: None, .. } => "e.decided IS NULL",
         ElicitationFilter { open_only: true, .. } => "+e.decided IS NULL",
         ElicitationFilter { open_only: false, .. } => "TRUE",
     };
     format!(
-        "SELECT {} FROM {ELICITATIONS} WHERE e.no > ?1 AND {open} AND {execution} AND {digest} AND {requester}
-         AND {subject} AND {owner} ORDER BY e.no LIMIT ?2",
+        "SELECT {} FROM {ELICITATIONS} WHERE e.no > ?1 AND {open} AND {execution} AND {subject} AND {requester}
+         AND {owner} ORDER BY e.no LIMIT ?2",
         elicitation_columns()
     )
 }
@@ -305,17 +324,16 @@ mod tests {
 
     #[test]
     fn no_list_of_elicitations_sorts_or_reads_the_whole_table() {
-        let (execution, digest) = (Some(ExecutionId::from_random([1; 16])), Some(Digest::ZERO));
+        let (execution, subject) = (Some(ExecutionId::from_random([1; 16])), Some(Digest::ZERO));
         let requester = Some(PrincipalId::parse("ann").unwrap());
         for (filter, index) in [
             (ElicitationFilter::default(), "INTEGER PRIMARY KEY"),
             (ElicitationFilter { open_only: true, ..Default::default() }, "elicitations_open"),
             (ElicitationFilter { requester: requester.clone(), ..Default::default() }, "INTEGER PRIMARY KEY"),
             (ElicitationFilter { execution, ..Default::default() }, "elicitations_by_execution"),
-            (ElicitationFilter { digest, ..Default::default() }, "elicitations_by_digest"),
-            (ElicitationFilter { digest, open_only: true, ..Default::default() }, "elicitations_by_digest"),
+            (ElicitationFilter { subject, open_only: true, ..Default::default() }, "elicitations_by_subject"),
             (
-                ElicitationFilter { subject: digest, owner: requester.clone(), ..Default::default() },
+                ElicitationFilter { subject, owner: requester.clone(), ..Default::default() },
                 "elicitations_by_subject",
             ),
         ] {

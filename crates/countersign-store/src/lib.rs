@@ -17,6 +17,7 @@ mod group;
 mod names;
 mod open;
 mod read;
+mod recent;
 mod rows;
 mod schema;
 mod staged;

@@ -1,9 +1,10 @@
 //! Values as columns, and back.
 //!
-//! Ids are the 16 bytes behind the prefix: `SELECT 'exec_' || lower(hex(id)) FROM executions` shows them as people know
-//! them. Every row that matters has a checksum, because SQLite does not notice a byte that changed inside a value.
+//! Ids are the bytes behind the prefix; those of executions and elicitations begin with their moment, so that new rows
+//! lie together in the index. Every row that matters has a checksum, because SQLite does not notice a byte that changed inside a
+//! value.
 
-use std::fmt::{self, Write as _};
+use std::fmt;
 
 use countersign_core::audit::AuditRecord;
 use countersign_core::digest::Digest;
@@ -15,76 +16,46 @@ use countersign_core::time::Timestamp;
 use countersign_kernel::ports::{ExecutionRow, LoginRow, SessionRow, StoreError, TokenRow, UserRow};
 use countersign_sdk::{PrincipalId, SessionId, ToolPath};
 use rusqlite::Row;
-use rusqlite::types::ValueRef;
+use rusqlite::types::{FromSql, ValueRef};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::fault::Fault;
 use crate::staged::{may_decide, owner};
 
-/// An id as it is stored.
+/// An id of 128 random bits, as it is stored.
 pub(crate) type Blob = [u8; 16];
+/// An id with its moment, as it is stored.
+pub(crate) type TimedBlob = [u8; 22];
 
-/// Ids that are 128 bits behind a prefix.
-pub(crate) trait Stored: fmt::Display + Copy {
-    fn blob(self) -> Blob {
-        let mut text = IdText { bytes: [0; IdText::MOST], len: 0 };
-        // An id is a short prefix and 32 digits; a longer text would leave the zeros, which no random id equals.
-        let _ = write!(text, "{self}");
-        text.digits().unwrap_or_default()
-    }
+/// Ids as columns.
+pub(crate) trait Stored: Sized {
+    /// The column's bytes.
+    type Bytes: FromSql;
 
-    /// The id of these bits.
-    fn of_blob(bits: Blob) -> Self;
+    fn blob(self) -> Self::Bytes;
+
+    /// The id of these bytes.
+    fn of_blob(bytes: Self::Bytes) -> Self;
 }
 
 macro_rules! stored {
-    ($($id:ident),*) => {
+    ($bytes:ty, $make:ident: $($id:ident),*) => {
         $(impl Stored for $id {
-            fn of_blob(bits: Blob) -> Self {
-                Self::from_random(bits)
+            type Bytes = $bytes;
+
+            fn blob(self) -> $bytes {
+                self.to_bytes()
+            }
+
+            fn of_blob(bytes: $bytes) -> Self {
+                Self::$make(bytes)
             }
         })*
     };
 }
-stored!(ExecutionId, ElicitationId, GrantId, TokenId, UserId, LoginId);
-
-/// An id's text, without an allocation.
-struct IdText {
-    bytes: [u8; Self::MOST],
-    len: usize,
-}
-
-impl IdText {
-    const MOST: usize = 48;
-
-    fn digits(&self) -> Option<Blob> {
-        let digits = self.bytes[..self.len].last_chunk::<32>()?;
-        let (pairs, _) = digits.as_chunks::<2>();
-        let mut bits = Blob::default();
-        for (byte, [high, low]) in bits.iter_mut().zip(pairs) {
-            *byte = (nibble(*high)? << 4) | nibble(*low)?;
-        }
-        Some(bits)
-    }
-}
-
-impl fmt::Write for IdText {
-    fn write_str(&mut self, text: &str) -> fmt::Result {
-        let end = self.len + text.len();
-        self.bytes.get_mut(self.len..end).ok_or(fmt::Error)?.copy_from_slice(text.as_bytes());
-        self.len = end;
-        Ok(())
-    }
-}
-
-fn nibble(digit: u8) -> Option<u8> {
-    match digit {
-        b'0'..=b'9' => Some(digit - b'0'),
-        b'a'..=b'f' => Some(digit - b'a' + 10),
-        _ => None,
-    }
-}
+stored!(Blob, from_random: GrantId, TokenId, UserId, LoginId);
+stored!(TimedBlob, from_bytes: ExecutionId, ElicitationId);
 
 /// A value as JSON text, with its checksum.
 #[derive(Debug)]
@@ -112,15 +83,16 @@ pub(crate) fn cannot_be_stored(error: &serde_json::Error) -> StoreError {
 
 /// The owner of a value and its number or time there, as the start of its checksum, so that a row which was moved
 /// to another owner is detected.
-pub(crate) fn checksum_seed(owner: Blob, number: i64) -> i64 {
-    let [a, b, c, d, e, f, g, h, ..] = owner;
+pub(crate) fn checksum_seed(owner: ExecutionId, number: i64) -> i64 {
+    // The random end of the id: what executions of one moment differ in.
+    let [.., a, b, c, d, e, f, g, h] = owner.to_bytes();
     i64::from_le_bytes([a, b, c, d, e, f, g, h]) ^ number
 }
 
 /// The checksum of the columns of an execution that never change.
-pub(crate) fn execution_sum(id: Blob, row: &ExecutionRow) -> i64 {
-    let ExecutionRow { kind, session, requester, owner, key, created_at, .. } = row;
-    let mut sum = checksum(&id, millis(*created_at));
+pub(crate) fn execution_sum(row: &ExecutionRow) -> i64 {
+    let ExecutionRow { id, kind, session, requester, owner, key, created_at, .. } = row;
+    let mut sum = checksum(&id.to_bytes(), millis(*created_at));
     let owner = owner.as_ref().map_or("", PrincipalId::as_str);
     let key_bytes = key.as_deref().map_or(-1, |key| i64::try_from(key.len()).unwrap_or(i64::MAX));
     let parts =
@@ -134,21 +106,20 @@ pub(crate) fn execution_sum(id: Blob, row: &ExecutionRow) -> i64 {
 /// A row of `elicitations`: where its question and decision are, and what it is found by.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ElicitationFacts {
-    pub(crate) id: Blob,
+    pub(crate) id: TimedBlob,
     pub(crate) execution: i64,
     /// The journal's row with the question.
     pub(crate) asked: i64,
     /// The journal's row with the decision.
     pub(crate) decided: Option<i64>,
     pub(crate) expires_at: i64,
-    pub(crate) digest: i64,
     pub(crate) subject: i64,
     pub(crate) bytes: i64,
 }
 
 /// Columns of `elicitations e`, in the order that [`ElicitationFacts::read`] reads.
 pub(crate) const ELICITATION_FACTS: &str =
-    "e.id, e.execution, e.asked, e.decided, e.expires_at, e.digest, e.subject, e.bytes, e.sum";
+    "e.id, e.execution, e.asked, e.decided, e.expires_at, e.subject, e.bytes, e.sum";
 
 impl ElicitationFacts {
     /// Reads [`ELICITATION_FACTS`], beginning with a column.
@@ -159,18 +130,17 @@ impl ElicitationFacts {
             asked: row.get(column + 2)?,
             decided: row.get(column + 3)?,
             expires_at: row.get(column + 4)?,
-            digest: row.get(column + 5)?,
-            subject: row.get(column + 6)?,
-            bytes: row.get(column + 7)?,
+            subject: row.get(column + 5)?,
+            bytes: row.get(column + 6)?,
         };
-        check_unchanged(row.get::<_, i64>(column + 8)? == facts.checksum(), "an elicitation")?;
+        check_unchanged(row.get::<_, i64>(column + 7)? == facts.checksum(), "an elicitation")?;
         Ok(facts)
     }
 
     pub(crate) fn checksum(&self) -> i64 {
-        let Self { id, execution, asked, decided, expires_at, digest, subject, bytes } = self;
+        let Self { id, execution, asked, decided, expires_at, subject, bytes } = self;
         // No row of the journal has the number 0.
-        let numbers = [*asked, decided.unwrap_or(0), *expires_at, *digest, *subject, *bytes];
+        let numbers = [*asked, decided.unwrap_or(0), *expires_at, *subject, *bytes];
         numbers.iter().fold(checksum(id, *execution), |sum, number| checksum(&number.to_le_bytes(), sum))
     }
 }
@@ -318,10 +288,9 @@ pub(crate) fn execution_row(row: &Row<'_>) -> Result<ExecutionRow, Fault> {
 
 /// The part of an execution that never changes, from eight columns; the rest is left at its beginning.
 pub(crate) fn execution_facts(row: &Row<'_>, column: usize) -> Result<ExecutionRow, Fault> {
-    let id: Blob = row.get(column)?;
     let created_at = timestamp(row.get(column + 5)?)?;
     let facts = ExecutionRow {
-        id: ExecutionId::of_blob(id),
+        id: id(row, column)?,
         kind: kind(text(row, column + 1)?)?,
         session: session_id(row, column + 2)?,
         requester: parsed(text(row, column + 3)?, PrincipalId::parse)?,
@@ -332,7 +301,7 @@ pub(crate) fn execution_facts(row: &Row<'_>, column: usize) -> Result<ExecutionR
         tool: None,
         updated_at: created_at,
     };
-    check_unchanged(row.get::<_, i64>(column + 6)? == execution_sum(id, &facts), "an execution")?;
+    check_unchanged(row.get::<_, i64>(column + 6)? == execution_sum(&facts), "an execution")?;
     Ok(facts)
 }
 
@@ -441,7 +410,7 @@ fn kind(text: &str) -> Result<Kind, Fault> {
         .ok_or_else(|| Fault::unreadable(format!("the kind {text:?}")))
 }
 
-fn status(text: &str) -> Result<Status, Fault> {
+pub(crate) fn status(text: &str) -> Result<Status, Fault> {
     use Status::{Cancelled, Failed, InDoubt, Running, Succeeded, Waiting};
     let all = [Running, Waiting, InDoubt, Succeeded, Failed, Cancelled];
     all.into_iter()
@@ -456,9 +425,10 @@ mod tests {
     #[test]
     fn an_id_survives_its_stored_form() {
         let bits = [0x00, 0x01, 0xfe, 0x10, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 0xff];
-        assert_eq!(ExecutionId::from_random(bits).blob(), bits);
-        assert_eq!(ElicitationId::of_blob(bits).blob(), bits);
+        assert_eq!(TokenId::of_blob(bits).blob(), bits);
         assert_eq!(TokenId::of_blob([0; 16]).blob(), [0; 16]);
+        let id = ExecutionId::new(Timestamp::from_millis(1_700_000_000_000), bits);
+        assert_eq!(ExecutionId::of_blob(id.blob()), id);
     }
 
     #[test]

@@ -7,8 +7,8 @@ use rusqlite::{Connection, TransactionBehavior};
 /// Marks a file as ours: `CSGN` in ASCII.
 pub(crate) const APPLICATION_ID: i32 = 0x4353_474e;
 
-/// The version of the tables, in the database's `user_version`. Versions 1 to 9 kept one row for each event.
-pub(crate) const VERSION: i64 = 10;
+/// The version of the tables, in the database's `user_version`. Versions 1 to 9 kept one row for each event; ids had no moment until 10.
+pub(crate) const VERSION: i64 = 11;
 
 /// Why a database cannot be used.
 #[derive(Debug)]
@@ -25,7 +25,9 @@ pub(crate) enum SchemaError {
 /// appended; rows that change are small and keep their size.
 ///
 /// Each index costs a write for every call, so there is one only where a list or a lookup would otherwise read the whole table.
-/// Digests are indexed by their first eight bytes; the rest is compared when the row is read.
+/// A key that is random, such as a digest, dirties a page of its own with each new row, and writing pages is most of what a commit
+/// costs. So ids begin with their moment, and digests (their first eight bytes; the rest is compared when the row is read) are
+/// indexed in blocks of neighbouring rows: a new row's entry lies near those of the rows before it, and a lookup looks into each block.
 const TABLES: &str = "
 -- Sessions, requesters, owners and tools, each text once. A name counts the open elicitations in the session of that name, and
 -- those of the requester of that name with their bytes: counting the rows would cost more with each that waits.
@@ -50,6 +52,7 @@ CREATE TABLE executions (
     key TEXT,
     created_at INTEGER NOT NULL,
     updated_at INTEGER NOT NULL,
+    last INTEGER NOT NULL, -- the journal's row of its newest commit; 0 before the first
     sum INTEGER NOT NULL -- over id, kind, session, requester, owner, key, created_at, which never change
 ) STRICT;
 CREATE UNIQUE INDEX executions_by_id ON executions (id);
@@ -59,15 +62,15 @@ CREATE INDEX executions_unfinished ON executions (status) WHERE status = 'r' OR 
 CREATE INDEX executions_by_requester ON executions (requester);
 CREATE INDEX executions_by_session ON executions (session);
 
--- One row for each commit, with all its events.
+-- One row for each commit, with all its events. A journal is found from its end: each row names the one before.
 CREATE TABLE journal (
     no INTEGER PRIMARY KEY,
     execution INTEGER NOT NULL,
     first INTEGER NOT NULL, -- the number of its first event
+    previous INTEGER NOT NULL, -- the row of the execution's commit before; 0 where it is the first
     body TEXT NOT NULL,
     sum INTEGER NOT NULL
 ) STRICT;
-CREATE UNIQUE INDEX journal_by_execution ON journal (execution, first);
 
 -- What a question says, and how it was decided, is in the journal's rows `asked` and `decided`.
 CREATE TABLE elicitations (
@@ -77,15 +80,13 @@ CREATE TABLE elicitations (
     asked INTEGER NOT NULL,
     decided INTEGER, -- NULL while it is open
     expires_at INTEGER NOT NULL,
-    digest INTEGER NOT NULL,
     subject INTEGER NOT NULL,
     bytes INTEGER NOT NULL,
     sum INTEGER NOT NULL -- over all of the above
 ) STRICT;
 CREATE UNIQUE INDEX elicitations_by_id ON elicitations (id);
 CREATE INDEX elicitations_by_execution ON elicitations (execution);
-CREATE INDEX elicitations_by_digest ON elicitations (digest);
-CREATE INDEX elicitations_by_subject ON elicitations (subject);
+CREATE INDEX elicitations_by_subject ON elicitations (no >> 10, subject); -- BLOCK_BITS
 CREATE INDEX elicitations_open ON elicitations (decided) WHERE decided IS NULL;
 CREATE INDEX elicitations_expiring ON elicitations (expires_at) WHERE decided IS NULL;
 
@@ -190,6 +191,9 @@ CREATE TABLE audit (
     hash BLOB NOT NULL
 ) STRICT;
 ";
+
+/// How many low bits of an elicitation's number tell the rows of one block of `elicitations_by_subject` apart.
+pub(crate) const BLOCK_BITS: u32 = 10;
 
 /// Makes the tables in a new database; refuses one of another version.
 pub(crate) fn prepare(connection: &mut Connection) -> Result<(), SchemaError> {

@@ -12,7 +12,7 @@ use countersign_kernel::ports::{
 use countersign_sdk::{Principal, PrincipalId, Role, SessionId};
 
 use crate::rows::{
-    Blob, Body, Stored as _, cannot_be_stored, checksum_seed, execution_sum, millis, short_digest,
+    Blob, Body, Stored as _, TimedBlob, cannot_be_stored, checksum_seed, execution_sum, millis, short_digest,
 };
 
 /// A [`Write`], with everything in its stored form.
@@ -40,7 +40,7 @@ pub(crate) struct Staged {
 /// A [`JournalWrite`].
 #[derive(Debug)]
 pub(crate) struct StagedJournal {
-    pub(crate) execution: Blob,
+    pub(crate) execution: TimedBlob,
     /// How many events there are before it.
     pub(crate) expected: u64,
     /// How many events it adds.
@@ -49,15 +49,14 @@ pub(crate) struct StagedJournal {
     pub(crate) row: ExecutionRow,
     pub(crate) sum: i64,
     pub(crate) opened: Vec<StagedElicitation>,
-    pub(crate) decided: Vec<Blob>,
+    pub(crate) decided: Vec<TimedBlob>,
 }
 
 /// An elicitation that the events opened.
 #[derive(Debug)]
 pub(crate) struct StagedElicitation {
-    pub(crate) id: Blob,
+    pub(crate) id: TimedBlob,
     pub(crate) expires_at: i64,
-    pub(crate) digest: i64,
     pub(crate) subject: i64,
     pub(crate) bytes: i64,
     pub(crate) is_decided: bool,
@@ -193,15 +192,20 @@ impl Staged {
 }
 
 impl StagedJournal {
+    /// How many events the journal has with these.
+    pub(crate) fn version(&self) -> i64 {
+        i64::try_from(self.expected.saturating_add(self.events)).unwrap_or(i64::MAX)
+    }
+
     fn of(write: JournalWrite) -> Result<Self, StoreError> {
         let JournalWrite { expected, commit, row, opened, decided } = write;
-        let (execution, first) = (row.id.blob(), i64::try_from(expected).unwrap_or(i64::MAX));
+        let first = i64::try_from(expected).unwrap_or(i64::MAX);
         Ok(Self {
-            sum: execution_sum(execution, &row),
-            execution,
+            sum: execution_sum(&row),
+            execution: row.id.blob(),
             expected,
             events: commit.events(),
-            body: Body::new(commit.into_text(), checksum_seed(execution, first)),
+            body: Body::new(commit.into_text(), checksum_seed(row.id, first)),
             opened: opened
                 .iter()
                 .map(|asked| StagedElicitation::of(asked, &row))
@@ -228,7 +232,6 @@ impl StagedElicitation {
         Ok(Self {
             id: asked_for.id.blob(),
             expires_at: millis(asked_for.expires_at),
-            digest: short_digest(asked_for.digest),
             subject: short_digest(asked_for.subject()),
             bytes: i64::try_from(question_bytes(asked_for)).unwrap_or(i64::MAX),
             is_decided: asked.decision.is_some(),

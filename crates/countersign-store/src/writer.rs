@@ -277,7 +277,7 @@ impl<'c> Thread<'c> {
         let attempt = self.transact(batch, isolation);
         if attempt.is_err() {
             self.roll_back();
-            self.statements.names.forget();
+            self.statements.forget();
             self.head = match attempt {
                 Err(Aborted::HalfWritten) => before,
                 _ => None,
@@ -333,7 +333,7 @@ impl<'c> Thread<'c> {
             Ok(committed) => Ok(committed),
             Err(Fault::Refused(error)) => {
                 *head = before;
-                self.statements.names.forget();
+                self.statements.forget();
                 self.connection.execute_batch("ROLLBACK TO one")?;
                 Err(error)
             }

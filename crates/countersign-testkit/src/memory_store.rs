@@ -163,7 +163,6 @@ impl Store for MemoryStore {
         let wanted = |row: &ElicitationRow| {
             filter.execution.is_none_or(|execution| execution == row.execution)
                 && (!filter.open_only || row.decision.is_none())
-                && filter.digest.is_none_or(|digest| digest == row.elicitation.digest)
                 && filter.subject.is_none_or(|subject| subject == row.elicitation.subject())
                 && filter.owner.as_ref().is_none_or(|owner| row.owner.as_ref() == Some(owner))
                 && filter.requester.as_ref().is_none_or(|requester| *requester == row.requester)

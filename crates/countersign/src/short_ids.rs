@@ -17,7 +17,7 @@ const MOST_IDS: usize = 10_000;
 /// How many candidates are listed where a beginning is not enough.
 const MOST_LISTED: usize = 10;
 /// Hexadecimal digits of a whole id.
-const DIGITS: usize = 32;
+const DIGITS: usize = 44;
 
 /// Whether a text is an id of this prefix, or the beginning of one.
 pub(crate) fn is_beginning(text: &str, prefix: &str) -> bool {

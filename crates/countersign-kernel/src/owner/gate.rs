@@ -329,7 +329,7 @@ pub(crate) fn gate_elicitation(
     question: GateQuestion,
 ) -> Result<Elicitation, GatewayError> {
     Ok(Elicitation {
-        id: ElicitationId::from_random(kernel.random()?),
+        id: ElicitationId::new(kernel.now(), kernel.random()?),
         call: call.no,
         origin: Origin::Gate,
         kind: AskKind::Approval,

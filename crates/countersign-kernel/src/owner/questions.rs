@@ -299,7 +299,7 @@ impl Owner {
     ) -> Result<Elicitation, GatewayError> {
         let (kernel, request) = (&self.kernel, &question.0);
         Ok(Elicitation {
-            id: ElicitationId::from_random(kernel.random()?),
+            id: ElicitationId::new(kernel.now(), kernel.random()?),
             call: call.no,
             origin: Origin::Handler { ordinal },
             because: format!("{} asks while it runs", call.path),

@@ -419,8 +419,6 @@ pub struct ElicitationFilter {
     pub open_only: bool,
     /// Only this execution's.
     pub execution: Option<ExecutionId>,
-    /// Only those bound to this digest.
-    pub digest: Option<Digest>,
     /// Only those about this tool and these arguments ([`Elicitation::subject`]), in whatever session.
     pub subject: Option<Digest>,
     /// Only those requested for this user.

@@ -83,7 +83,7 @@ impl Kernel {
             seed: Digest::of(&seed),
         };
         let started = Started {
-            execution: ExecutionId::from_random(self.random()?),
+            execution: ExecutionId::new(self.now(), self.random()?),
             kind: Kind::Script,
             session: request.session.clone(),
             requester: request.caller.principal.clone(),

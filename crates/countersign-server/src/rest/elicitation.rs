@@ -5,7 +5,6 @@ use std::sync::Arc;
 use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::{Extension, Json};
-use countersign_core::digest::Digest;
 use countersign_core::ids::{ElicitationId, ExecutionId};
 use countersign_kernel::ports::{ElicitationFilter, TokenRow, UserRow};
 use countersign_kernel::{Answer, Caller, Coverage, CoveredArgs, Decide, DecideError, GatewayError, Target};
@@ -31,8 +30,6 @@ pub(super) struct Wanted {
     status: Option<String>,
     /// Only this execution's.
     execution_id: Option<String>,
-    /// Only those bound to this digest.
-    digest: Option<String>,
     /// Only those about the same tool and arguments as this one (`eli_…`), requested for the same user: whatever was decided on
     /// the same before, in whatever session and through whatever client.
     same_as: Option<String>,
@@ -67,11 +64,6 @@ pub(super) async fn list(
         .map(|id| id.parse::<ExecutionId>())
         .transpose()
         .map_err(|_| bad("executionId"))?;
-    let digest: Option<Digest> = wanted
-        .digest
-        .map(|text| serde_json::from_value(text.into()))
-        .transpose()
-        .map_err(|_| bad("digest"))?;
     let (subject, owner) = match &wanted.same_as {
         None => (None, None),
         Some(id) => {
@@ -80,7 +72,7 @@ pub(super) async fn list(
         }
     };
     let requester = own::scope(&caller);
-    let filter = ElicitationFilter { open_only, execution, digest, subject, owner, requester };
+    let filter = ElicitationFilter { open_only, execution, subject, owner, requester };
     let page = Part { cursor: wanted.cursor, limit: wanted.limit }.page()?;
     let part = shared.gateway.elicitations(filter, page).await?;
     let catalog = shared.gateway.catalog();

@@ -288,7 +288,6 @@ async fn cursors_limits_and_waits_are_held_to_their_bounds() {
     house.get(Who::Agent, "/api/executions?status=paused,running,in_doubt").await.with(200);
     house.get(Who::Agent, "/api/elicitation?status=decided").await.refused(400, "bad_request");
     house.get(Who::Agent, "/api/elicitation?executionId=x").await.refused(400, "bad_request");
-    house.get(Who::Agent, "/api/elicitation?digest=x").await.refused(400, "bad_request");
     let one = format!("/api/executions/{}", waiting.execution);
     house.get(Who::Agent, &format!("{one}?waitMs=2001")).await.refused(400, "wait_too_long");
     house.get(Who::Agent, &format!("{one}?waitMs=-1")).await.refused(400, "bad_request");

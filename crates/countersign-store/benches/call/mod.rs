@@ -28,7 +28,8 @@ pub(crate) struct Call {
 
 impl Call {
     pub(crate) fn new(n: u64) -> Self {
-        let (id, asked) = (fresh(ExecutionId::from_random), fresh(ElicitationId::from_random));
+        let id = fresh(|bits| ExecutionId::new(at(n), bits));
+        let asked = fresh(|bits| ElicitationId::new(at(n), bits));
         Self { id, asked, n, execution: None, decided: false }
     }
 

@@ -4,6 +4,7 @@
 
 use std::sync::Arc;
 
+use countersign_core::canonical::Canonical;
 use countersign_core::ids::{ElicitationId, ExecutionId};
 use countersign_core::time::Timestamp;
 use countersign_kernel::ports::{ElicitationFilter, ElicitationRow, Page, Store};
@@ -55,27 +56,30 @@ pub async fn an_elicitation_may_be_opened_already_decided(store: Arc<dyn Store>)
 }
 
 /// Each filter alone and together; a filter that fits nothing finds nothing.
-pub async fn elicitations_are_found_by_execution_digest_and_openness(store: Arc<dyn Store>) {
+pub async fn elicitations_are_found_by_execution_subject_and_openness(store: Arc<dyn Store>) {
     let (subject, other) = (Subject::new(), Subject::new());
-    let (first, second) = (subject.elicitation(0, 90), subject.elicitation(1, 90));
+    let (mut first, second) = (subject.elicitation(0, 90), subject.elicitation(1, 90));
     let mut third = other.elicitation(2, 90);
-    Arc::make_mut(&mut third.elicitation).digest = first.elicitation.digest;
+    let args = fresh(|bits| Canonical::of(&serde_json::json!({ "which": bits }))).unwrap();
+    Arc::make_mut(&mut first.elicitation).args = args.clone();
+    Arc::make_mut(&mut third.elicitation).args = args;
     store.commit(subject.ask(vec![first.clone(), second.clone()])).await.unwrap();
     store.commit(other.ask(vec![third.clone()])).await.unwrap();
     store.commit(subject.decide(3, first.elicitation.id, &decision(Outcome::Denied))).await.unwrap();
 
-    let digest = Some(first.elicitation.digest);
-    let everywhere = ElicitationFilter { digest, ..Default::default() };
+    let about = Some(first.elicitation.subject());
+    let everywhere = ElicitationFilter { subject: about, ..Default::default() };
     assert_eq!(ids(&*store, everywhere).await, [first.elicitation.id, third.elicitation.id]);
-    let open = ElicitationFilter { digest, open_only: true, ..Default::default() };
+    let open = ElicitationFilter { subject: about, open_only: true, ..Default::default() };
     assert_eq!(ids(&*store, open).await, [third.elicitation.id]);
-    let here = ElicitationFilter { digest, execution: Some(subject.id), ..Default::default() };
+    let here = ElicitationFilter { subject: about, execution: Some(subject.id), ..Default::default() };
     assert_eq!(ids(&*store, here.clone()).await, [first.elicitation.id]);
     assert_eq!(ids(&*store, ElicitationFilter { open_only: true, ..here }).await, []);
-    let theirs = ElicitationFilter { digest, requester: Some(first.requester.clone()), ..Default::default() };
+    let theirs =
+        ElicitationFilter { subject: about, requester: Some(first.requester.clone()), ..Default::default() };
     assert_eq!(ids(&*store, theirs.clone()).await, [first.elicitation.id]);
     assert_eq!(
-        ids(&*store, ElicitationFilter { open_only: true, digest: None, ..theirs }).await,
+        ids(&*store, ElicitationFilter { open_only: true, subject: None, ..theirs }).await,
         [second.elicitation.id]
     );
     assert_eq!(of(&*store, subject.id, Openness::Open).await, [second]);

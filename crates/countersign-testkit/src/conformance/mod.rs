@@ -90,7 +90,7 @@ macro_rules! store_promises {
             elicitations::an_elicitation_comes_back_open_and_then_decided,
             elicitations::a_decided_elicitation_keeps_its_decision,
             elicitations::an_elicitation_may_be_opened_already_decided,
-            elicitations::elicitations_are_found_by_execution_digest_and_openness,
+            elicitations::elicitations_are_found_by_execution_subject_and_openness,
             elicitations::what_is_due_comes_oldest_expiry_first,
             elicitations::the_next_expiry_is_that_of_an_open_elicitation,
             standing::what_is_unfinished_is_counted,

@@ -53,7 +53,7 @@ fn ids_that_are_none_are_refused() {
     shell
         .run(&["approve", "eli_00000000000000000000000000000000"])
         .failed(1, &["no pending request has this id", "inbox"]);
-    shell.run(&["executions", "exec_xyz"]).failed(2, &["32 hexadecimal digits"]);
+    shell.run(&["executions", "exec_xyz"]).failed(2, &["44 hexadecimal digits"]);
     shell.run(&["executions", "exec_00000000000000000000000000000000"]).failed(1, &["no execution"]);
     shell.run(&["--demo", "call", "echo.say", "{}", "--session", "a b"]).failed(2, &["--session"]);
     shell.run(&["executions", "--cursor", "x"]).failed(1, &["cursor"]);
