@@ -11,6 +11,7 @@ use std::borrow::Cow;
 use countersign_sdk::PrincipalId;
 use serde::{Deserialize, Serialize};
 
+use crate::commit::text_of;
 use crate::digest::Digest;
 use crate::elicitation::{Decider, Decision};
 use crate::event::{CallOutcome, Event, EventBody, Settlement, StartedBy};
@@ -26,7 +27,7 @@ pub struct AuditEntry {
     /// The name of the transition: a journal event's, or one of `SessionOpened`, `GrantGiven`, `GrantExpired`, `GrantRevoked`,
     /// `TokenCreated`, `TokenRevoked`, `TokenAdopted`, `UserAdded`, `UserChanged`, `UserDisabled`, `LoginBegan`, `LoginEnded`,
     /// `ConfigurationLoaded`, `CatalogChanged`, `SourceChanged`.
-    pub what: String,
+    pub what: Cow<'static, str>,
     /// The acting principal; none where the gateway acted by itself.
     pub by: Option<PrincipalId>,
     pub execution: Option<ExecutionId>,
@@ -97,7 +98,7 @@ pub fn record_text(entries: &[AuditEntry]) -> Result<String, serde_json::Error> 
     let at = shared(entries.iter().map(|entry| entry.at));
     let execution = shared(entries.iter().map(|entry| entry.execution)).flatten();
     let transition = |entry| Transition::of(entry, at, execution);
-    serde_json::to_string(&Form { at, execution, transitions: entries.iter().map(transition).collect() })
+    text_of(&Form { at, execution, transitions: entries.iter().map(transition).collect() })
 }
 
 /// The value that all of them have.
@@ -142,7 +143,7 @@ impl<'e> Transition<'e> {
     fn of(entry: &'e AuditEntry, at: Option<Timestamp>, execution: Option<ExecutionId>) -> Self {
         Self {
             at: at.is_none().then_some(entry.at),
-            what: entry.what.as_str().into(),
+            what: Cow::Borrowed(&entry.what),
             by: entry.by.as_ref().map(Cow::Borrowed),
             execution: if execution.is_none() { entry.execution } else { None },
             call: entry.call,
@@ -161,7 +162,7 @@ impl<'e> Transition<'e> {
             at.or(self.at).ok_or_else(|| <serde_json::Error as serde::de::Error>::missing_field("at"))?;
         Ok(AuditEntry {
             at,
-            what: self.what.into_owned(),
+            what: self.what.into_owned().into(),
             by: self.by.map(Cow::into_owned),
             execution: execution.or(self.execution),
             call: self.call,
@@ -242,7 +243,7 @@ impl AuditEntry {
     pub fn of(execution: &Execution, event: &Event) -> Self {
         let mut entry = Self {
             at: event.at,
-            what: event.body.name().to_owned(),
+            what: event.body.name().into(),
             by: None,
             execution: Some(execution.id()),
             call: None,
@@ -255,10 +256,15 @@ impl AuditEntry {
     }
 
     /// A transition that belongs to no execution.
-    pub fn bare(at: Timestamp, what: &str, by: Option<PrincipalId>, detail: String) -> Self {
+    pub fn bare(
+        at: Timestamp,
+        what: impl Into<Cow<'static, str>>,
+        by: Option<PrincipalId>,
+        detail: String,
+    ) -> Self {
         Self {
             at,
-            what: what.to_owned(),
+            what: what.into(),
             by,
             execution: None,
             call: None,
@@ -431,7 +437,7 @@ mod tests {
         assert!(filter.admits(&wanted) && AuditFilter::default().admits(&wanted));
 
         let pretender = AuditEntry { by: None, detail: format!("Asked by {ann} for {id}"), ..bare.clone() };
-        let pretender = record(&AuditEntry { what: "Decided".to_owned(), ..pretender });
+        let pretender = record(&AuditEntry { what: "Decided".into(), ..pretender });
         for filter in [
             AuditFilter { execution: Some(id), ..AuditFilter::default() },
             AuditFilter { by: Some(ann), ..AuditFilter::default() },

@@ -24,6 +24,8 @@ use crate::time::Timestamp;
 
 /// The version of the stored form.
 pub const COMMIT_VERSION: u32 = 1;
+/// How large the text of a commit usually is at most.
+const USUAL_TEXT_BYTES: usize = 1_000;
 
 /// The events of one commit in their stored form.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -62,7 +64,7 @@ impl StoredCommit {
                 None => StoredBody::Whole(&event.body),
             });
         let form = Form { v: COMMIT_VERSION, at: Moments::of(events), events: bodies.collect() };
-        Ok(Self { text: serde_json::to_string(&form)?, events: events.len() as u64 })
+        Ok(Self { text: text_of(&form)?, events: events.len() as u64 })
     }
 
     pub fn text(&self) -> &str {
@@ -135,6 +137,13 @@ impl<'t> Commit<'t> {
         }
         Ok(())
     }
+}
+
+/// A value as JSON. Most commits and audit records fit into the first allocation, which grows where one does not.
+pub(crate) fn text_of(value: &impl Serialize) -> Result<String, serde_json::Error> {
+    let mut bytes = Vec::with_capacity(USUAL_TEXT_BYTES);
+    serde_json::to_writer(&mut bytes, value)?;
+    String::from_utf8(bytes).map_err(serde::ser::Error::custom)
 }
 
 #[derive(Deserialize)]

@@ -60,7 +60,11 @@ pub struct ChainReport {
 
 impl Kernel {
     /// Records something that belongs to no execution and that the gateway itself did.
-    pub(crate) async fn record_in_audit(&self, what: &str, detail: String) -> Result<(), GatewayError> {
+    pub(crate) async fn record_in_audit(
+        &self,
+        what: &'static str,
+        detail: String,
+    ) -> Result<(), GatewayError> {
         let audit = vec![AuditEntry::bare(self.now(), what, None, detail)];
         self.store.commit(Write { audit, ..Write::default() }).await?;
         Ok(())

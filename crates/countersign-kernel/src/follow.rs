@@ -47,8 +47,31 @@ pub struct Begun {
     pub execution: ExecutionId,
     /// The messages while it runs, where the caller follows it.
     pub following: Option<Following>,
-    /// Its result, once it ended: of a read the store keeps large values only as their size and digest.
-    pub(crate) ended: Arc<OnceLock<ExecutionResult>>,
+    pub(crate) left: Arc<LeftResults>,
+}
+
+/// Results that the owner leaves for a caller that has not begun to wait.
+#[derive(Default)]
+pub(crate) struct LeftResults {
+    /// How it ended: of a read the store keeps large values only as their size and digest.
+    ended: OnceLock<ExecutionResult>,
+    /// How it stood when it first waited for a person. Taken once: later it may have gone on.
+    paused: Mutex<Option<ExecutionResult>>,
+}
+
+impl LeftResults {
+    pub(crate) fn leave_end(&self, result: ExecutionResult) {
+        // It is set once: the execution has one end.
+        let _ = self.ended.set(result);
+    }
+
+    pub(crate) fn leave_pause(&self, result: ExecutionResult) {
+        *self.paused() = Some(result);
+    }
+
+    fn paused(&self) -> MutexGuard<'_, Option<ExecutionResult>> {
+        self.paused.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 /// The messages of an execution, also after it was parked and brought back. Dropping this ends the stream.
@@ -94,11 +117,17 @@ impl Gateway {
 
     /// Waits for an execution that was begun.
     pub async fn wait_for(&self, begun: &Begun, patience: Patience) -> Result<ExecutionResult, GatewayError> {
-        if let Some(ended) = begun.ended.get() {
+        let left = &begun.left;
+        if let Some(ended) = left.ended.get() {
             return Ok(ended.clone());
         }
+        if patience.ends_at_a_pause()
+            && let Some(paused) = left.paused().take()
+        {
+            return Ok(paused);
+        }
         let waited = self.kernel().wait_for(begun.execution, patience).await?;
-        let ended = begun.ended.get().filter(|_| waited.as_ref().is_none_or(|now| now.status.is_final()));
+        let ended = left.ended.get().filter(|_| waited.as_ref().is_none_or(|now| now.status.is_final()));
         ended.cloned().or(waited).ok_or(GatewayError::Closed)
     }
 
@@ -126,7 +155,7 @@ impl Kernel {
     /// An execution that is about to begin, or began earlier, with what is said from here on.
     pub(crate) fn begun(self: &Arc<Self>, execution: ExecutionId, follow: Follow) -> Begun {
         let following = (follow == Follow::Yes).then(|| self.follow(execution));
-        Begun { execution, following, ended: Arc::default() }
+        Begun { execution, following, left: Arc::default() }
     }
 
     async fn requester(self: &Arc<Self>, id: ExecutionId) -> Result<Option<PrincipalId>, GatewayError> {

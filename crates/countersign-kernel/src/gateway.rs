@@ -509,7 +509,7 @@ impl Gateway {
     }
 
     /// Records in the audit what the program around this gateway did, such as which configuration it loaded.
-    pub async fn record_in_audit(&self, what: &str, detail: String) -> Result<(), GatewayError> {
+    pub async fn record_in_audit(&self, what: &'static str, detail: String) -> Result<(), GatewayError> {
         self.kernel.record_in_audit(what, detail).await
     }
 

@@ -226,7 +226,7 @@ impl Kernel {
     async fn write_grants(
         &self,
         by: &Caller,
-        what: &str,
+        what: &'static str,
         detail: String,
         change: GrantWrite,
     ) -> Result<(), DecideError> {

@@ -37,7 +37,7 @@ pub(crate) struct IdentityCache {
 /// A cached caller.
 #[derive(Clone)]
 pub(crate) struct Known {
-    caller: Caller,
+    caller: Arc<Caller>,
     expires_at: Option<Timestamp>,
     used_ms: Arc<AtomicU64>,
 }
@@ -45,12 +45,12 @@ pub(crate) struct Known {
 impl Known {
     pub(crate) fn new(caller: Caller, expires_at: Option<Timestamp>, used: Option<Timestamp>) -> Self {
         let used_ms = Arc::new(AtomicU64::new(used.map_or(0, |at| at.as_millis())));
-        Self { caller, expires_at, used_ms }
+        Self { caller: Arc::new(caller), expires_at, used_ms }
     }
 
     /// The caller at a time; none once the credential has expired.
     pub(crate) fn caller_at(&self, now: Timestamp) -> Option<Caller> {
-        self.expires_at.is_none_or(|end| now < end).then(|| self.caller.clone())
+        self.expires_at.is_none_or(|end| now < end).then(|| (*self.caller).clone())
     }
 
     /// The token whose use is to be noted now, if it is.
@@ -159,7 +159,8 @@ impl Caller {
 
 /// The user that a principal's id names, if it names one.
 pub(crate) fn user_in(id: &PrincipalId) -> Option<UserId> {
-    id.as_str().parse().ok()
+    // Most principals are agents, for which an error need not be made.
+    id.as_str().starts_with(UserId::PREFIX).then(|| id.as_str().parse().ok()).flatten()
 }
 
 pub(crate) fn principal_of(by: Option<&Caller>) -> Option<PrincipalId> {

@@ -22,11 +22,13 @@ use crate::script::RunRequest;
 type Answer = oneshot::Receiver<Result<ExecutionResult, GatewayError>>;
 
 impl Patience {
+    /// Whether the wait is over once the execution waits for a person.
+    pub(crate) fn ends_at_a_pause(self) -> bool {
+        matches!(self, Self::UntilPaused | Self::UntilPausedWithin(_))
+    }
+
     fn until(self) -> Until {
-        match self {
-            Self::UntilPaused | Self::UntilPausedWithin(_) => Until::Paused,
-            Self::AtMost(_) | Self::Unlimited => Until::Ended,
-        }
+        if self.ends_at_a_pause() { Until::Paused } else { Until::Ended }
     }
 
     fn limit(self) -> Option<Duration> {
@@ -96,7 +98,7 @@ impl Kernel {
             Owned::New(owner) => owner,
         };
         let begun = self.begun(owner.id(), follow);
-        match owner.telling(&begun.ended).begin().await {
+        match owner.telling(&begun.left).begin().await {
             Err(GatewayError::Store(StoreError::KeyTaken(known))) => {
                 self.check_same_call(known, request).await?;
                 Ok(self.begun(known, follow))

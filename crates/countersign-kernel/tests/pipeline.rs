@@ -328,7 +328,7 @@ async fn every_transition_has_one_audit_record_that_says_who_and_what() {
     let gateway = World::new(1).start().await;
     let end = gateway.approved("lab.destroy_each", note()).await;
     let entries = audit_of(&gateway, &end).await;
-    let story: Vec<_> = entries.iter().map(|e| e.what.as_str()).collect();
+    let story: Vec<_> = entries.iter().map(|e| &*e.what).collect();
     assert_eq!(story, gateway.story(&end).await);
     let entry = |what: &str| entries.iter().find(|e| e.what == what).unwrap();
     assert_eq!(entry("Started").by.as_ref(), Some(&agent().principal.id));
@@ -378,7 +378,7 @@ async fn sessions_grants_and_tokens_are_audited_too() {
     let records = gateway.audit(0, 100).await.unwrap();
     audit::verify((0, Digest::ZERO), &records).unwrap();
     let entries: Vec<AuditEntry> = records.iter().flat_map(|r| r.parse().unwrap()).collect();
-    let what: Vec<_> = entries.iter().map(|e| e.what.as_str()).collect();
+    let what: Vec<_> = entries.iter().map(|e| &*e.what).collect();
     assert_eq!(
         what,
         ["SessionOpened", "GrantGiven", "GrantRevoked", "GrantRevoked", "TokenCreated", "TokenRevoked"]

@@ -2,10 +2,8 @@
 //!
 //! Promises: success is answered only when the transaction is on the medium, in a file that still has its name; if the transaction
 //! fails, every change in it is answered so, and nothing of it remains; a refusal concerns only the change that is refused; changes
-//! happen in the order in which they were queued. A change that was accepted without an answer is tried again until it is written,
+//! happen in the order that `group.rs` gives them. A change that was accepted without an answer is tried again until it is written,
 //! and later reads find it.
-//!
-//! Which changes share a transaction is decided in `group.rs`.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -19,7 +17,7 @@ use tokio::sync::oneshot;
 use crate::apply::{Head, Statements, prepare_persistent};
 use crate::fault::{Closed, Fault, StillFailing, TransactionFailed, damage, is_damage};
 use crate::files::{Files, Lost};
-use crate::group::{Change, Gathered, Queue, Refused};
+use crate::group::{Change, Gathered, Queue, Refused, Wants};
 use crate::staged::Staged;
 
 /// Transactions committed, each one wait for the medium. The name is stable: dashboards rely on it.
@@ -43,11 +41,12 @@ type Answer = oneshot::Sender<Result<Committed, StoreError>>;
 struct Command {
     staged: Staged,
     answer: Option<Answer>,
+    wants: Wants,
 }
 
 impl Change for Command {
-    fn is_awaited(&self) -> bool {
-        self.answer.is_some()
+    fn wants(&self) -> Wants {
+        self.wants
     }
 }
 
@@ -81,8 +80,12 @@ impl Writer {
 
     /// Queues a change and waits until it is on the medium.
     pub(crate) async fn commit(&self, staged: Staged) -> Result<Committed, StoreError> {
+        self.answered(staged, Wants::ItsOwn).await
+    }
+
+    async fn answered(&self, staged: Staged, wants: Wants) -> Result<Committed, StoreError> {
         let (answer, answered) = oneshot::channel();
-        self.send(Command { staged, answer: Some(answer) }, self.bound)?;
+        self.send(Command { staged, answer: Some(answer), wants }, self.bound)?;
         answered.await.unwrap_or_else(|_| closed())
     }
 
@@ -92,7 +95,8 @@ impl Writer {
             return Err(StoreError::Unavailable(Box::new(StillFailing)));
         }
         self.shared.unawaited.fetch_add(1, Ordering::AcqRel);
-        let sent = self.send(Command { staged, answer: None }, self.bound - self.bound / 4);
+        let sent =
+            self.send(Command { staged, answer: None, wants: Wants::Nothing }, self.bound - self.bound / 4);
         if sent.is_err() {
             self.shared.unawaited.fetch_sub(1, Ordering::AcqRel);
         }
@@ -117,7 +121,7 @@ impl Writer {
         }
         // A change without content: its answer comes when all that was queued before it is done.
         if let Ok(nothing) = Staged::of(Write::default()) {
-            let _ = self.commit(nothing).await;
+            let _ = self.answered(nothing, Wants::EverythingBefore).await;
         }
     }
 
@@ -440,7 +444,7 @@ mod tests {
 
     fn command(write: Write) -> (Command, Waiting) {
         let (answer, waiting) = oneshot::channel();
-        (Command { staged: Staged::of(write).unwrap(), answer: Some(answer) }, waiting)
+        (Command { staged: Staged::of(write).unwrap(), answer: Some(answer), wants: Wants::ItsOwn }, waiting)
     }
 
     fn batch(writes: Vec<Write>) -> (Vec<Command>, Vec<Waiting>) {
@@ -493,7 +497,11 @@ mod tests {
         let subjects: Vec<Subject> = (0..100).map(|_| Subject::new()).collect();
         let (mut commands, waiting) = batch(subjects.iter().map(Subject::start).collect());
         let soon = Subject::new();
-        commands.push(Command { staged: Staged::of(soon.start()).unwrap(), answer: None });
+        commands.push(Command {
+            staged: Staged::of(soon.start()).unwrap(),
+            answer: None,
+            wants: Wants::Nothing,
+        });
         thread.process(commands);
         for outcome in outcomes(waiting) {
             assert!(matches!(outcome, Err(StoreError::Unavailable(_))), "{outcome:?}");

@@ -8,19 +8,19 @@ mod group;
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
-use group::{Change, Gathered, MOST, Pending, Queue, Refused, UNAWAITED, WAIT_UNAWAITED};
+use group::{ALONG, Change, Gathered, MOST, Pending, Queue, Refused, UNAWAITED, WAIT_UNAWAITED, Wants};
 use tokio::time::Instant;
 
-/// A change: whether it is awaited, and when it arrives.
+/// A change: what its caller wants, and when it arrives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Arrival {
-    awaited: bool,
+    wants: Wants,
     at: Duration,
 }
 
 impl Change for Arrival {
-    fn is_awaited(&self) -> bool {
-        self.awaited
+    fn wants(&self) -> Wants {
+        self.wants
     }
 }
 
@@ -29,11 +29,15 @@ fn micros(us: u64) -> Duration {
 }
 
 fn read(us: u64) -> Arrival {
-    Arrival { awaited: false, at: micros(us) }
+    Arrival { wants: Wants::Nothing, at: micros(us) }
 }
 
 fn decision(us: u64) -> Arrival {
-    Arrival { awaited: true, at: micros(us) }
+    Arrival { wants: Wants::ItsOwn, at: micros(us) }
+}
+
+fn flush(us: u64) -> Arrival {
+    Arrival { wants: Wants::EverythingBefore, at: micros(us) }
 }
 
 /// The group that begins with the first arrival, and when it closes.
@@ -69,7 +73,7 @@ fn a_decision_amid_reads_closes_its_group_within_a_millisecond_also_after_a_burs
             let (group, closed) = group_of(arrivals, last_awaited);
             let case = format!("{per_second} reads a second, {last_awaited} answered before");
             assert!(closed <= micros(3_050), "{case}: closed after {closed:?}");
-            assert!(group.iter().any(|change| change.awaited), "{case}: {group:?}");
+            assert!(group.iter().any(|change| change.wants == Wants::ItsOwn), "{case}: {group:?}");
         }
     }
 }
@@ -97,12 +101,42 @@ fn reads_alone_are_written_in_small_groups_and_soon() {
 fn a_queue_that_is_full_is_written_in_large_groups_and_what_is_left_follows() {
     let queue = Queue::new();
     for _ in 0..MOST + 3 {
-        queue.push(read(0), MOST + 3).expect("room");
+        queue.push(decision(0), MOST + 3).expect("room");
     }
-    assert_eq!(queue.push(read(0), MOST + 3), Err(Refused::Full));
-    assert_eq!(queue.gather(None), Gathered::Group(vec![read(0); MOST]));
-    assert_eq!(queue.gather(None), Gathered::Group(vec![read(0); 3]));
+    assert_eq!(queue.push(decision(0), MOST + 3), Err(Refused::Full));
+    assert_eq!(queue.gather(None), Gathered::Group(vec![decision(0); MOST]));
+    assert_eq!(queue.gather(None), Gathered::Group(vec![decision(0); 3]));
     assert_eq!(queue.gather(Some(Duration::ZERO)), Gathered::Nothing);
+}
+
+#[test]
+fn a_decision_overtakes_a_burst_of_reads_and_takes_the_oldest_of_them_along() {
+    let queue = Queue::new();
+    let burst = UNAWAITED as u64 + ALONG as u64 + 3;
+    (0..burst).for_each(|n| queue.push(read(n), MOST).expect("room"));
+    queue.push(decision(0), MOST).expect("room");
+    let first: Vec<Arrival> = (0..ALONG as u64).map(read).chain([decision(0)]).collect();
+    assert_eq!(queue.gather(None), Gathered::Group(first));
+    let second: Vec<Arrival> = (ALONG as u64..burst - 3).map(read).collect();
+    assert_eq!(
+        queue.gather(None),
+        Gathered::Group(second),
+        "a decision that comes now waits for no more than these"
+    );
+    assert_eq!(queue.gather(None), Gathered::Group((burst - 3..burst).map(read).collect()));
+}
+
+#[test]
+fn whoever_wants_everything_before_comes_after_all_of_it_and_does_not_wait_for_company() {
+    let queue = Queue::new();
+    let burst = UNAWAITED as u64 + 1;
+    (0..burst).for_each(|n| queue.push(read(n), MOST).expect("room"));
+    queue.push(flush(0), MOST).expect("room");
+    queue.push(read(burst), MOST).expect("room");
+    let begun = Instant::now();
+    assert_eq!(queue.gather(None), Gathered::Group((0..burst - 1).map(read).collect()));
+    assert_eq!(queue.gather(None), Gathered::Group(vec![read(burst - 1), flush(0), read(burst)]));
+    assert!(begun.elapsed() < WAIT_UNAWAITED, "{:?}", begun.elapsed());
 }
 
 #[test]

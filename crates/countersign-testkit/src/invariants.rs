@@ -289,7 +289,7 @@ impl Found {
             for transition in records.iter().filter_map(|r| r.parse().ok()).flatten() {
                 // A remembered approval is given with an event, and is none itself.
                 if let Some(execution) = transition.execution.filter(|_| transition.what != "GrantGiven") {
-                    told.entry(execution).or_default().push(transition.what);
+                    told.entry(execution).or_default().push(transition.what.into_owned());
                 }
             }
         }

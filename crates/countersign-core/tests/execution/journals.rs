@@ -144,8 +144,8 @@ fn the_audit_of_a_decision_names_its_call_and_that_of_a_start_its_question() {
     let case = Case::approved(DELETES);
     let entry = |i: usize| AuditEntry::of(case.execution(), &case.events()[i]);
     let told = |i| (entry(i).what, entry(i).call, entry(i).elicitation);
-    assert_eq!(told(3), ("Decided".to_owned(), Some(CALL), Some(eli(1))));
-    assert_eq!(told(4), ("CallStarted".to_owned(), Some(CALL), Some(eli(1))));
+    assert_eq!(told(3), ("Decided".into(), Some(CALL), Some(eli(1))));
+    assert_eq!(told(4), ("CallStarted".into(), Some(CALL), Some(eli(1))));
     let by_rule = Case::new().issue(READS).start(by_rule());
     assert_eq!(AuditEntry::of(by_rule.execution(), &by_rule.events()[2]).elicitation, None);
 }

@@ -17,7 +17,7 @@ use countersign_sdk::{
     AskReply, AskRequest, CallFacts, Ctx, CtxHost, LogLevel, Principal, SecretString, ToolError,
     ToolErrorCode,
 };
-use futures_util::future::{AbortHandle, Abortable, BoxFuture};
+use futures_util::future::{AbortHandle, Abortable, Aborted, BoxFuture};
 use futures_util::stream::FuturesUnordered;
 use futures_util::{FutureExt, StreamExt};
 use serde_json::Value;
@@ -84,9 +84,12 @@ pub(crate) enum Ended {
 /// The handlers that run here.
 #[derive(Default)]
 pub(super) struct Handlers {
-    futures: FuturesUnordered<Abortable<BoxFuture<'static, (CallNo, Ended)>>>,
+    /// None before the first handler is entered: the owner of a new question has none.
+    futures: Option<Futures>,
     running: HashMap<CallNo, Running>,
 }
+
+type Futures = FuturesUnordered<Abortable<BoxFuture<'static, (CallNo, Ended)>>>;
 
 struct Running {
     abort: AbortHandle,
@@ -126,7 +129,7 @@ impl Handlers {
     /// The next handler that ends.
     pub(super) async fn next(&mut self) -> (CallNo, Ended) {
         loop {
-            match self.futures.next().await {
+            match self.ended().await {
                 Some(Ok(ended)) => return ended,
                 Some(Err(_aborted)) => {}
                 None => std::future::pending().await,
@@ -139,10 +142,24 @@ impl Handlers {
         self.next().now_or_never()
     }
 
+    async fn ended(&mut self) -> Option<Result<(CallNo, Ended), Aborted>> {
+        match &mut self.futures {
+            Some(futures) => futures.next().await,
+            None => None,
+        }
+    }
+
+    fn add(&mut self, no: CallNo, handler: impl Future<Output = (CallNo, Ended)> + Send + 'static) {
+        let (abort, registration) = AbortHandle::new_pair();
+        let futures = self.futures.get_or_insert_with(FuturesUnordered::new);
+        futures.push(Abortable::new(handler.boxed(), registration));
+        self.running.insert(no, Running { abort, asks: 0 });
+    }
+
     /// The next handler that ends; nothing where none runs.
     pub(super) async fn last_words(&mut self) -> Option<(CallNo, Ended)> {
         loop {
-            match self.futures.next().await? {
+            match self.ended().await? {
                 Ok(ended) => return Some(ended),
                 Err(_aborted) => {}
             }
@@ -163,7 +180,7 @@ impl Handlers {
 
     /// Ends all of them.
     pub(super) fn drop_all(&mut self) {
-        self.futures.clear();
+        self.futures = None;
         self.running.clear();
     }
 }
@@ -182,11 +199,7 @@ impl Owner {
             return self.said.push_back(FromHandler::Ended(no, failed));
         };
         let host = Arc::new(self.host_for(call, tool));
-        self.tell_accepted();
-        let (abort, registration) = AbortHandle::new_pair();
-        let future = async move { (no, host.run(permit).await) }.boxed();
-        self.handlers.futures.push(Abortable::new(future, registration));
-        self.handlers.running.insert(no, Running { abort, asks: 0 });
+        self.handlers.add(no, async move { (no, host.run(permit).await) });
     }
 
     fn host_for(&self, call: &Call, tool: Arc<CatalogTool>) -> HandlerHost {

@@ -23,8 +23,8 @@ mod script;
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::pin::Pin;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, OnceLock};
 
 use countersign_core::event::{EventBody, Settlement};
 use countersign_core::execution::Execution;
@@ -39,6 +39,7 @@ use crate::backoff::Backoff;
 use crate::decide::{Decide, Receipt};
 use crate::engine::Passage;
 use crate::error::{CancelError, DecideError, GatewayError, SettleError};
+use crate::follow::LeftResults;
 use crate::in_flight::Slot;
 use crate::journal::{CommitExtras, Record};
 use crate::kernel::Kernel;
@@ -117,8 +118,8 @@ pub(crate) struct Owner {
     /// Starts that are in the store although the answer to their commit was an error.
     unconfirmed: BTreeSet<CallNo>,
     waiters: Vec<Waiter>,
-    /// The result for a caller that has not begun to wait yet.
-    ended: Option<Arc<OnceLock<ExecutionResult>>>,
+    /// Where results are left for a caller that has not begun to wait yet.
+    left: Option<Arc<LeftResults>>,
     /// The journal's length when waiting callers were last checked.
     told: u64,
     handlers: Handlers,
@@ -209,7 +210,7 @@ impl Owner {
             was_interrupted: false,
             unconfirmed: BTreeSet::new(),
             waiters: Vec::new(),
-            ended: None,
+            left: None,
             told: 0,
             handlers: Handlers::default(),
             said: VecDeque::new(),
@@ -265,8 +266,8 @@ impl Owner {
 
     /// Leaves its result with a caller that did not begin to wait yet.
     #[must_use]
-    pub(crate) fn telling(mut self, ended: &Arc<OnceLock<ExecutionResult>>) -> Self {
-        self.ended = Some(Arc::clone(ended));
+    pub(crate) fn telling(mut self, left: &Arc<LeftResults>) -> Self {
+        self.left = Some(Arc::clone(left));
         self
     }
 
@@ -441,6 +442,11 @@ impl Owner {
         {
             if self.execution().end().is_none() {
                 self.list();
+            }
+            if let Some(left) = &self.left
+                && self.execution().open().next().is_some()
+            {
+                left.leave_pause(self.result());
             }
             // A caller that hung up wants no answer.
             let _ = reply.send(Ok(()));

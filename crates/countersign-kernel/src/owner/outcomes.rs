@@ -110,9 +110,8 @@ impl Owner {
             Durability::Later => {
                 self.note(events)?;
                 if self.script.is_none() {
-                    if let Some(ended) = self.ended.take() {
-                        // It is set once: the execution has one end.
-                        let _ = ended.set(self.result());
+                    if let Some(left) = self.left.take() {
+                        left.leave_end(self.result());
                     }
                     self.kernel.commit_soon(&mut self.record)?;
                 }

@@ -81,7 +81,7 @@ impl From<AuditEntry> for AuditTransition {
     fn from(entry: AuditEntry) -> Self {
         Self {
             at: entry.at.to_string(),
-            what: entry.what,
+            what: entry.what.into_owned(),
             by: entry.by.map(|by| by.to_string()),
             execution: entry.execution.map(|id| id.to_string()),
             call: entry.call.map(|call| call.0),

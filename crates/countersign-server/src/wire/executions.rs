@@ -74,9 +74,11 @@ pub struct ExecutionResult {
     /// What was logged.
     pub logs: Vec<LogLine>,
     /// The oldest question nobody answered yet.
-    pub paused: Option<Pending>,
+    #[schema(value_type = Option<Pending>)]
+    pub paused: Option<Arc<Pending>>,
     /// All of them, oldest first.
-    pub pending: Vec<Pending>,
+    #[schema(value_type = Vec<Pending>)]
+    pub pending: Vec<Arc<Pending>>,
     /// Tools that it cannot go on without and whose sources are not loaded; left out where there are none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub missing_tools: Vec<String>,
@@ -223,10 +225,10 @@ pub enum Settlement {
 impl ExecutionResult {
     /// An execution, with links for the person who decides.
     pub fn of(result: &countersign_kernel::ExecutionResult, links: &Links) -> Self {
-        let pending: Vec<Pending> = result
+        let pending: Vec<Arc<Pending>> = result
             .pending
             .iter()
-            .map(|p| Pending::of(&p.elicitation, p.execution, p.asked_at, links))
+            .map(|p| Arc::new(Pending::of(&p.elicitation, p.execution, p.asked_at, links)))
             .collect();
         let calls = result.calls.iter().map(|call| CallSummary {
             path: call.path.to_string(),

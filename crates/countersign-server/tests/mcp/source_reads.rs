@@ -148,7 +148,7 @@ async fn a_read_is_recorded_as_the_call_that_it_is() {
     let records = audit.iter().map(|record| record.parse().unwrap());
     let records: Vec<_> = records.filter(|of| of[0].execution == Some(execution)).collect();
     let [entries] = &records[..] else { panic!("one read is one record: {records:?}") };
-    let what: Vec<&str> = entries.iter().map(|entry| entry.what.as_str()).collect();
+    let what: Vec<&str> = entries.iter().map(|entry| &*entry.what).collect();
     assert_eq!(what, ["Started", "CallIssued", "CallStarted", "CallSettled", "Finished"]);
     assert_eq!(entries[0].by.as_ref().unwrap().to_string(), key.id.to_string(), "{entries:?}");
     assert_eq!(entries[1].detail, "files.resources.read", "{entries:?}");

@@ -55,7 +55,7 @@ async fn the_audit_is_filtered_by_execution_principal_and_transition() {
     let found = transitions(&house, &of_one).await;
     let is_of_one = |entry: &AuditEntry| entry.execution.is_some_and(|id| id.to_string() == one.execution);
     assert!(found.iter().all(is_of_one), "{found:?}");
-    let names: Vec<&str> = found.iter().map(|entry| entry.what.as_str()).collect();
+    let names: Vec<&str> = found.iter().map(|entry| &*entry.what).collect();
     assert_eq!(names, ["Started", "CallIssued", "Asked", "Decided", "CallSettled", "Finished"]);
 
     let approver = house.key(Who::Approver).caller.principal.id.to_string();

@@ -44,7 +44,7 @@ pub async fn records_are_read_in_parts(store: Arc<dyn Store>) {
     let subject = Subject::new();
     let mut last = 0;
     for n in 0..5 {
-        let audit = vec![subject.entry(&format!("Entry{n}")), subject.entry("Also")];
+        let audit = vec![subject.entry(format!("Entry{n}")), subject.entry("Also")];
         last = store.commit(Write { audit, ..Write::default() }).await.unwrap().audit_seq;
     }
     let all = store.audit(0, usize::MAX).await.unwrap();

@@ -2,6 +2,7 @@
 
 #![expect(clippy::expect_used, reason = "a fixture that cannot be made is a failed test")]
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use countersign_core::audit::AuditEntry;
@@ -182,7 +183,7 @@ impl Subject {
     }
 
     /// An audit entry of it.
-    pub fn entry(&self, what: &str) -> AuditEntry {
+    pub fn entry(&self, what: impl Into<Cow<'static, str>>) -> AuditEntry {
         AuditEntry {
             execution: Some(self.id),
             ..AuditEntry::bare(self.created_at, what, Some(self.requester.clone()), "detail".into())

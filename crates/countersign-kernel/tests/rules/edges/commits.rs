@@ -60,7 +60,9 @@ fn a_decision_and_the_start_that_it_allows_are_one_commit_and_one_record() {
             let records = gateway.audit(0, 100).await.unwrap();
             let of_the_call = records.iter().rev().take(3).rev();
             let transitions: Vec<Vec<String>> = of_the_call
-                .map(|record| record.parse().unwrap().into_iter().map(|entry| entry.what).collect())
+                .map(|record| {
+                    record.parse().unwrap().into_iter().map(|entry| entry.what.into_owned()).collect()
+                })
                 .collect();
             let expected = [
                 &["Started", "CallIssued", "Asked"][..],

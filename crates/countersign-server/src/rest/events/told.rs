@@ -94,7 +94,7 @@ pub(super) fn events_of(record: &AuditRecord) -> Vec<Pending> {
 }
 
 fn kind_of(transition: &AuditEntry) -> Option<HappenedKind> {
-    match transition.what.as_str() {
+    match &*transition.what {
         "Asked" => Some(HappenedKind::ElicitationPending),
         "Decided" => Some(HappenedKind::ElicitationDecided),
         "CallStarted" => Some(HappenedKind::CallStarted),
@@ -115,7 +115,7 @@ fn moves_the_execution(transition: &AuditEntry) -> bool {
         "DoubtSettled",
         "ScriptWaits",
     ];
-    moves.contains(&transition.what.as_str())
+    moves.contains(&&*transition.what)
 }
 
 /// The transition that says where its execution stands, without what it says of a call or a question.
