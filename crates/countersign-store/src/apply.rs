@@ -11,6 +11,8 @@
 mod identities;
 mod journal;
 
+use std::collections::HashMap;
+
 use countersign_core::audit::link;
 use countersign_core::digest::Digest;
 use countersign_core::ids::{LoginId, TokenId, UserId};
@@ -20,7 +22,7 @@ use rusqlite::{Connection, OptionalExtension as _, PrepFlags, Row, Statement, pa
 use crate::fault::Fault;
 use crate::names::Names;
 use crate::recent::{ExistingExecution, Recent};
-use crate::rows::{self, Stored as _, millis, session_sum};
+use crate::rows::{self, Blob, Stored as _, millis, session_sum};
 use crate::staged::{Staged, StagedGrant};
 
 /// The last audit record.
@@ -79,6 +81,7 @@ macro_rules! statements {
         pub(crate) struct Statements<'c> {
             pub(crate) names: Names<'c>,
             recent: Recent<'c>,
+            authority: Authority,
             $($name: Statement<'c>,)*
         }
 
@@ -87,6 +90,7 @@ macro_rules! statements {
                 Ok(Self {
                     names: Names::prepare(connection)?,
                     recent: Recent::prepare(connection)?,
+                    authority: Authority::default(),
                     $($name: prepare_persistent(connection, $sql)?,)*
                 })
             }
@@ -97,8 +101,9 @@ macro_rules! statements {
 statements! {
     find_execution: "SELECT no, version, status, session, requester, last FROM executions WHERE id = ?1",
     find_key: "SELECT id FROM executions WHERE requester = ?1 AND key = ?2",
-    find_live_token: concat!("SELECT t.body, t.sum, o.body, o.sum FROM tokens t LEFT JOIN users o ON o.id = t.owner
-        WHERE t.id = ?1 AND ", live_token!("?2")),
+    // Live at some time: until when is in the last column.
+    find_live_token: concat!("SELECT t.body, t.sum, o.body, o.sum, t.expires_at FROM tokens t LEFT JOIN users o ON o.id = t.owner
+        WHERE t.id = ?1 AND ", live_token!("0")),
     find_active_user: "SELECT body, sum, may_decide FROM users WHERE id = ?1 AND disabled_at IS NULL",
     find_live_login: concat!("SELECT 1 FROM logins l JOIN users u ON u.id = l.user
         WHERE l.id = ?1 AND l.ended_at IS NULL AND l.expires_at > ?2 AND u.disabled_at IS NULL
@@ -155,10 +160,16 @@ statements! {
 }
 
 impl Statements<'_> {
+    /// Begins a transaction: every identity is looked at anew in it.
+    pub(crate) fn begin(&mut self) {
+        self.authority = Authority::default();
+    }
+
     /// Forgets what is known without a look: what was written may have been rolled back.
     pub(crate) fn forget(&mut self) {
         self.names.forget();
         self.recent.forget();
+        self.authority = Authority::default();
     }
 
     /// Whether the change may happen, and where its execution is, if it exists already. Writes nothing.
@@ -220,6 +231,10 @@ impl Statements<'_> {
                 self.count_session_of.execute([principal.as_str()])?;
             }
         }
+        if !staged.users.is_empty() || !staged.tokens.is_empty() {
+            // Whoever relies on them next, in this transaction too, must see the change.
+            self.authority = Authority::default();
+        }
         for user in &staged.users {
             self.write_user(user)?;
         }
@@ -246,22 +261,12 @@ impl Statements<'_> {
     /// Whether every token, user and login that the change relies on still counts.
     fn check_authority(&mut self, staged: &Staged) -> Result<(), Fault> {
         for (token, now) in &staged.live_tokens {
-            let mut found = self.find_live_token.query(params![token, now])?;
-            let counts = match found.next()? {
-                Some(row) => is_undamaged(row, 0)? && (is_null(row, 2)? || is_undamaged(row, 2)?),
-                None => false,
-            };
-            if !counts {
+            if self.token_ends(token)?.is_none_or(|end| end <= *now) {
                 return refuse(StoreError::TokenRevoked(TokenId::of_blob(*token)));
             }
         }
         for (user, may) in &staged.users_who_may {
-            let mut found = self.find_active_user.query([user])?;
-            let fits = match found.next()? {
-                Some(row) => is_undamaged(row, 0)? && (*may == UserMay::Act || row.get(2)?),
-                None => false,
-            };
-            if !fits {
+            if self.user_may(user)?.is_none_or(|most| *may == UserMay::Decide && most == UserMay::Act) {
                 return refuse(StoreError::UserInactive(UserId::of_blob(*user)));
             }
         }
@@ -273,6 +278,38 @@ impl Statements<'_> {
         Ok(())
     }
 
+    /// When a token ends; nothing where it counts for nothing already.
+    fn token_ends(&mut self, token: &Blob) -> Result<Option<i64>, Fault> {
+        if let Some(known) = self.authority.token_ends.get(token) {
+            return Ok(*known);
+        }
+        let mut found = self.find_live_token.query([token])?;
+        let ends = match found.next()? {
+            Some(row) if is_undamaged(row, 0)? && (is_null(row, 2)? || is_undamaged(row, 2)?) => {
+                Some(row.get::<_, Option<i64>>(4)?.unwrap_or(i64::MAX))
+            }
+            _ => None,
+        };
+        self.authority.token_ends.insert(*token, ends);
+        Ok(ends)
+    }
+
+    /// The most that a user may do; nothing where they are disabled or unknown.
+    fn user_may(&mut self, user: &Blob) -> Result<Option<UserMay>, Fault> {
+        if let Some(known) = self.authority.users.get(user) {
+            return Ok(*known);
+        }
+        let mut found = self.find_active_user.query([user])?;
+        let may = match found.next()? {
+            Some(row) if is_undamaged(row, 0)? => {
+                Some(if row.get(2)? { UserMay::Decide } else { UserMay::Act })
+            }
+            _ => None,
+        };
+        self.authority.users.insert(*user, may);
+        Ok(may)
+    }
+
     fn check_grant(&mut self, grant: &StagedGrant) -> Result<(), Fault> {
         match grant {
             StagedGrant::Use { id, blob, now } if !self.find_usable_grant.exists(params![blob, now])? => {
@@ -281,6 +318,13 @@ impl Statements<'_> {
             _ => Ok(()),
         }
     }
+}
+
+/// The identities that were looked at in the open transaction. Many changes in it rely on the same few.
+#[derive(Default)]
+struct Authority {
+    token_ends: HashMap<Blob, Option<i64>>,
+    users: HashMap<Blob, Option<UserMay>>,
 }
 
 /// Prepares a statement for the life of the connection. SQLite is told so, else it spends the memory it keeps ready for running

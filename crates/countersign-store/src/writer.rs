@@ -264,7 +264,7 @@ impl<'c> Thread<'c> {
             done => done,
         };
         match attempt {
-            // Looked at last: what was removed before the commit has taken it along.
+            // Looked at after the commit: what was removed before it has taken it along.
             Ok(outcomes) => match self.files.check() {
                 Ok(()) => self.acknowledge(batch, outcomes),
                 Err(lost) => self.fail_lost_files(batch, &lost),
@@ -292,6 +292,7 @@ impl<'c> Thread<'c> {
 
     fn transact(&mut self, batch: &[Command], isolation: Isolation) -> Result<Vec<Outcome>, Aborted> {
         self.begin.execute([])?;
+        self.statements.begin();
         let mut head = match self.head {
             Some(head) => head,
             None => Head::read(self.connection).map_err(Aborted::from)?,
