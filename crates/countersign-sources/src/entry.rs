@@ -208,7 +208,7 @@ impl Entry {
                 effect: self.choice.effects(&path, &found.tool).class(),
                 offered_effect: found.tool.effects.class(),
                 path: path.to_string(),
-                definition: (found.standing == ToolStanding::New).then(|| definition(&found.tool)),
+                definition: (found.standing == ToolStanding::New).then(|| definition(&found.tool).into()),
                 origin: found.tool.origin.clone(),
                 server: found.tool.server.clone(),
                 description: found.tool.description.clone(),

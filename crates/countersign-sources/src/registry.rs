@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
+use countersign_core::compact::CompactJson;
 use countersign_kernel::ports::{
     Acceptance, EffectSetting, SourceConfig, SourceDetail, SourceHealth, SourceOrigin, SourceRow,
     SourceSummary, SourceToolRow, SourceWrite, Sources, SourcesError, ToolStanding,
@@ -155,7 +156,7 @@ impl SourceRegistry {
     /// What was accepted of a source. A definition that cannot be read was not accepted.
     async fn accepted(&self, name: &str) -> Result<Vec<OfferedTool>, SourcesError> {
         let rows = self.inner.gateway.source_tools(name).await?;
-        Ok(rows.into_iter().filter_map(|row| serde_json::from_value(row.definition).ok()).collect())
+        Ok(rows.into_iter().filter_map(|row| serde_json::from_str(row.definition.as_str()).ok()).collect())
     }
 
     /// Looks after a source from now on, where sources are read by themselves.
@@ -258,7 +259,7 @@ impl SourceRegistry {
             Some(SourceWrite::Accept(SourceToolRow {
                 source: source.clone(),
                 origin,
-                definition: serde_json::to_value(&*found.tool).ok()?,
+                definition: CompactJson::of(&serde_json::to_value(&*found.tool).ok()?),
                 accepted_at: now,
                 accepted_by: by.map(|by| by.principal.id.clone()),
             }))
