@@ -14,7 +14,7 @@ use countersign_kernel::ports::{
     Acceptance, EffectSetting, SourceConfig, SourceDetail, SourceHealth, SourceOrigin, SourceRow,
     SourceSummary, SourceToolRow, SourceWrite, Sources, SourcesError, ToolStanding,
 };
-use countersign_kernel::{Caller, Gateway, GatewayError, SourceError};
+use countersign_kernel::{Caller, Gateway, GatewayError, SourceError, return_freed_memory};
 use tokio::sync::{OwnedMutexGuard, mpsc};
 
 use crate::connect::{Connecting, Connection, SecretReader};
@@ -29,6 +29,8 @@ pub const MAX_SOURCES: usize = 200;
 /// How often it is looked whether sources were read, at first and at last.
 const FIRST_PAUSE: Duration = Duration::from_millis(5);
 const LONGEST_PAUSE: Duration = Duration::from_millis(100);
+/// Reading so many tools leaves much more freed memory behind than they take.
+const MANY_TOOLS: usize = 200;
 /// How many events of upstream servers may wait to be looked at; a refresh that is due anyway loses nothing with them.
 const EVENT_BACKLOG: usize = 1_000;
 
@@ -274,7 +276,12 @@ impl SourceRegistry {
     async fn publish(&self, entry: &Entry) -> Result<(), SourcesError> {
         let tools = entry.tools();
         let name = &entry.config.name;
-        match self.inner.gateway.replace_source(name, tools).await {
+        let replaced = self.inner.gateway.replace_source(name, tools).await;
+        if entry.state().offers_at_least(MANY_TOOLS) {
+            // Whether or not it ran to its end, the source is as it is.
+            drop(tokio::task::spawn_blocking(return_freed_memory).await);
+        }
+        match replaced {
             Ok(change) => {
                 tracing::info!(
                     source = name,
