@@ -281,7 +281,7 @@ impl AgentToolBuilder {
         Fut: Future<Output = Result<O, ToolError>> + Send + 'static,
     {
         let checked = Schema::for_input::<I>(self.unknown);
-        let schema = checked.as_ref().map_or(Value::Null, |schema| schema.json().clone());
+        let schema = checked.as_ref().map_or(Value::Null, Schema::json);
         let definition = Definition {
             name: self.name,
             description: self.description,

@@ -10,6 +10,7 @@ pub mod audit;
 pub mod bounds;
 pub mod canonical;
 pub mod commit;
+pub mod compact;
 pub mod coverage;
 pub mod digest;
 pub mod elicitation;

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use countersign_core::digest::Fingerprint;
 use countersign_core::execution::Call;
-use countersign_sdk::{AuthProvider, Effects, Plugin, PluginError, SchemaError, Tool, ToolPath};
+use countersign_sdk::{AuthProvider, Effects, Plugin, PluginError, Schema, SchemaError, Tool, ToolPath};
 use serde_json::Value;
 use tokio::sync::watch;
 use tokio::time::Instant;
@@ -205,7 +205,7 @@ impl CatalogTool {
             |e: &SchemaError| PluginError::Schema { path: path.to_string(), problem: e.to_string() };
         let input = tool.input_schema().map_err(unusable)?;
         let output = tool.output_schema().map_err(unusable)?;
-        let fingerprint = Fingerprint::of(tool.definition(), input.json(), output.json(), source, version);
+        let fingerprint = Fingerprint::of(tool.definition(), &input.json(), &output.json(), source, version);
         let search_text = SearchText::of(tool.definition());
         Ok(Self { path, fingerprint, source: source.to_owned(), providers, search_text, tool })
     }
@@ -240,14 +240,14 @@ impl CatalogTool {
         &self.providers
     }
 
-    /// The input schema.
-    pub fn input_schema(&self) -> &Value {
-        self.tool.input_schema().map_or(&Value::Null, |s| s.json())
+    /// The input schema, parsed anew each time.
+    pub fn input_schema(&self) -> Value {
+        self.tool.input_schema().map_or(Value::Null, Schema::json)
     }
 
-    /// The output schema.
-    pub fn output_schema(&self) -> &Value {
-        self.tool.output_schema().map_or(&Value::Null, |s| s.json())
+    /// The output schema, parsed anew each time.
+    pub fn output_schema(&self) -> Value {
+        self.tool.output_schema().map_or(Value::Null, Schema::json)
     }
 
     pub(crate) fn search_text(&self) -> &SearchText {

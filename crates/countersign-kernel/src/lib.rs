@@ -9,6 +9,7 @@
 pub mod ports;
 
 mod accept;
+mod allocator;
 mod audit;
 mod backoff;
 mod catalog;
@@ -45,6 +46,7 @@ mod tokens;
 mod users;
 mod wait;
 
+pub use allocator::return_freed_memory;
 pub use audit::{AuditOrder, AuditPage, AuditQuery, ChainReport};
 pub use catalog::{Catalog, CatalogTool};
 pub use catalog_change::{MAX_TOOLS, SourceChange, SourceError};

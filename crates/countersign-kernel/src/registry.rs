@@ -16,6 +16,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::{Notify, oneshot};
 use tokio::time::Instant;
 
+use crate::allocator::return_freed_memory;
 use crate::error::GatewayError;
 use crate::journal::Record;
 use crate::kernel::Kernel;
@@ -26,6 +27,8 @@ const SHARDS: usize = 32;
 /// The most executions that rest in memory. The others are in the store alone, and a decision about one of them reads its
 /// journal.
 const MAX_RESTING: usize = 256;
+/// After so many executions were parked, their memory is given back as soon as none rests.
+const PARKED_UNTIL_MEMORY_IS_RETURNED: usize = 1_000;
 /// How often it is noticed, at the latest, that the gateway is gone.
 const LONGEST_NAP: Duration = Duration::from_secs(1);
 
@@ -304,6 +307,7 @@ impl Registry {
             shard.insert(id, Entry { presence: Presence::Stored, waiters });
         }
         self.live.fetch_sub(1, Ordering::Relaxed);
+        self.resting.parked.fetch_add(1, Ordering::Relaxed);
     }
 
     fn note_rest(&self, id: ExecutionId, since: Instant) {
@@ -355,6 +359,19 @@ impl Until {
 pub(crate) struct RestQueue {
     queue: Mutex<VecDeque<(Instant, ExecutionId)>>,
     added: Notify,
+    /// How many were parked since their memory was last given back.
+    parked: AtomicUsize,
+}
+
+impl RestQueue {
+    /// Gives the memory of parked executions back, if they were many and none rests that would soon need as much.
+    fn return_memory_after_a_burst(&self) {
+        let were_many = self.parked.load(Ordering::Relaxed) >= PARKED_UNTIL_MEMORY_IS_RETURNED;
+        if were_many && unpoisoned(&self.queue).is_empty() {
+            self.parked.store(0, Ordering::Relaxed);
+            return_freed_memory();
+        }
+    }
 }
 
 /// Forgets executions that have rested for [`crate::Settings::park_after`], until the gateway is gone or closed. It holds the
@@ -379,6 +396,7 @@ pub(crate) async fn park_resting(kernel: Weak<Kernel>, resting: Arc<RestQueue>) 
             // Where too many rest, it may have left the queue meanwhile.
             unpoisoned(&resting.queue).pop_front_if(|front| *front == (since, id));
             kernel.registry.park(id, since);
+            resting.return_memory_after_a_burst();
         }
     }
 }

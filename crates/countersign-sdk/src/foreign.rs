@@ -112,8 +112,8 @@ impl Tool {
         if effects.read_only && effects.destructive {
             return Err(ForeignToolError::Contradiction);
         }
-        let input = foreign_schema("input", of_an_object(input_schema)?)?;
-        let output = foreign_schema("output", output_schema.unwrap_or_else(|| json!({})))?;
+        let input = foreign_schema("input", &of_an_object(input_schema)?)?;
+        let output = foreign_schema("output", &output_schema.unwrap_or_else(|| json!({})))?;
         Ok(ForeignToolBuilder { tool, path, input, output, message: None })
     }
 }
@@ -214,12 +214,12 @@ fn of_an_object(mut schema: Value) -> Result<Value, ForeignToolError> {
     }
 }
 
-fn foreign_schema(which: &'static str, json: Value) -> Result<Schema, ForeignToolError> {
+fn foreign_schema(which: &'static str, json: &Value) -> Result<Schema, ForeignToolError> {
     let refuse = |problem: String| ForeignToolError::Schema { which, problem };
     if !json.is_object() {
         return Err(refuse("it is not a JSON object".to_owned()));
     }
-    if is_deeper_than(&json, MAX_FOREIGN_SCHEMA_DEPTH) {
+    if is_deeper_than(json, MAX_FOREIGN_SCHEMA_DEPTH) {
         return Err(refuse(format!("it is nested more than {MAX_FOREIGN_SCHEMA_DEPTH} levels deep")));
     }
     if json.to_string().len() > MAX_FOREIGN_SCHEMA_BYTES {

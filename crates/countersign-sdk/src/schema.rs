@@ -3,6 +3,7 @@
 //! Promise: input that passes [`Schema::admit`] of a type's schema deserialises into the type the schema was made from, has its defaults
 //! written out (so that a person sees them), and has no property that the type does not know.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::OnceLock;
 
@@ -25,12 +26,14 @@ pub enum UnknownProperties {
 
 /// A schema that was checked, with its validator.
 pub struct Schema {
-    json: Value,
+    /// The schema as text: parsed it takes ten times the memory, and it is seldom looked at.
+    text: Box<str>,
     /// Made when it is first needed for a schema of another system: a source with a thousand tools has thousands of them, and
     /// few are ever called.
     validator: OnceLock<Validator>,
     defaults: Defaults,
-    unknown: UnknownProperties,
+    /// The only properties that stay; all stay where it is none.
+    kept: Option<BTreeSet<String>>,
 }
 
 /// One way in which a value does not fit its schema.
@@ -77,28 +80,29 @@ impl Schema {
         if unknown == UnknownProperties::Refuse {
             close(&mut json);
         }
-        Self::compile::<T>(json, unknown)
+        Self::compile::<T>(&json, unknown)
     }
 
     /// The schema for a tool's output.
     pub fn for_output<T: JsonSchema>() -> Result<Self, SchemaError> {
         let json = generate::<T>(SchemaSettings::draft2020_12().for_serialize());
-        Self::compile::<T>(json, UnknownProperties::Refuse)
+        Self::compile::<T>(&json, UnknownProperties::Refuse)
     }
 
     /// A schema that another system wrote, taken as it is: it says itself which properties it knows, and its defaults are not
     /// filled in. The draft is the one that `$schema` names, else 2020-12. Nothing is fetched: a reference that leads out of
     /// the schema is an error.
-    pub fn from_json(json: Value) -> Result<Self, SchemaError> {
-        foreign_validator(&json)
+    pub fn from_json(json: &Value) -> Result<Self, SchemaError> {
+        foreign_validator(json)
             .map_err(|problem| SchemaError { type_name: "a foreign tool".to_owned(), problem })?;
-        let (validator, unknown) = (OnceLock::new(), UnknownProperties::Refuse);
-        Ok(Self { defaults: Defaults::None, json, validator, unknown })
+        let (text, validator) = (json.to_string().into(), OnceLock::new());
+        Ok(Self { text, validator, defaults: Defaults::None, kept: None })
     }
 
-    /// The schema as JSON.
-    pub fn json(&self) -> &Value {
-        &self.json
+    /// The schema as JSON, parsed anew each time.
+    pub fn json(&self) -> Value {
+        // The text was made from a value; one that is nested too deep to be read again is refused by `Tool::foreign`.
+        serde_json::from_str(&self.text).unwrap_or(Value::Null)
     }
 
     /// Fills in defaults, strips what is to be stripped, and validates.
@@ -106,8 +110,8 @@ impl Schema {
         if value.is_null() {
             value = json!({});
         }
-        if self.unknown == UnknownProperties::Strip {
-            strip(&self.json, &mut value);
+        if let (Some(kept), Value::Object(given)) = (&self.kept, &mut value) {
+            given.retain(|name, _| kept.contains(name));
         }
         self.defaults.fill(&mut value);
         self.validate(&value)?;
@@ -119,7 +123,7 @@ impl Schema {
         let validator = match self.validator.get() {
             Some(validator) => validator,
             None => {
-                let made = foreign_validator(&self.json);
+                let made = foreign_validator(&self.json());
                 let made = made.map_err(|problem| vec![Violation { at: String::new(), problem }])?;
                 self.validator.get_or_init(|| made)
             }
@@ -133,12 +137,14 @@ impl Schema {
             .collect())
     }
 
-    fn compile<T: JsonSchema>(json: Value, unknown: UnknownProperties) -> Result<Self, SchemaError> {
+    fn compile<T: JsonSchema>(json: &Value, unknown: UnknownProperties) -> Result<Self, SchemaError> {
         let validator = jsonschema::draft202012::options()
             .should_validate_formats(true)
-            .build(&json)
+            .build(json)
             .map_err(|e| SchemaError { type_name: T::schema_name().into_owned(), problem: e.to_string() })?;
-        Ok(Self { defaults: Defaults::of(&json, &json), json, validator: validator.into(), unknown })
+        let kept = (unknown == UnknownProperties::Strip).then(|| known_properties(json)).flatten();
+        let text = json.to_string().into();
+        Ok(Self { text, validator: validator.into(), defaults: Defaults::of(json, json), kept })
     }
 }
 
@@ -207,16 +213,15 @@ fn close_plain(schema: &mut Value) {
     }
 }
 
-fn strip(schema: &Value, value: &mut Value) {
+/// The properties that a schema names at its top; none where it may take others as well.
+fn known_properties(schema: &Value) -> Option<BTreeSet<String>> {
     let takes_more = ["additionalProperties", "patternProperties", "oneOf", "anyOf", "allOf"]
         .iter()
         .any(|w| schema.get(w).is_some());
-    match (schema.get("properties"), value) {
-        (Some(Value::Object(known)), Value::Object(given)) => {
-            given.retain(|name, _| known.contains_key(name));
-        }
-        (None, Value::Object(given)) if !takes_more => given.clear(),
-        _ => {}
+    match schema.get("properties") {
+        Some(Value::Object(known)) => Some(known.keys().cloned().collect()),
+        None if !takes_more => Some(BTreeSet::new()),
+        _ => None,
     }
 }
 

@@ -13,6 +13,7 @@ mod tests;
 mod text;
 mod types;
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use countersign_sdk::{Effects, Remember};
@@ -42,8 +43,8 @@ pub fn declarations<'a>(tools: impl IntoIterator<Item = &'a CatalogTool>) -> Str
             description: &definition.description,
             effects: definition.effects,
             remember: definition.remember,
-            input: tool.input_schema(),
-            output: tool.output_schema(),
+            input: Cow::Owned(tool.input_schema()),
+            output: Cow::Owned(tool.output_schema()),
         }
     }))
 }
@@ -55,8 +56,8 @@ struct Entry<'a> {
     description: &'a str,
     effects: Effects,
     remember: Option<Remember>,
-    input: &'a Value,
-    output: &'a Value,
+    input: Cow<'a, Value>,
+    output: Cow<'a, Value>,
 }
 
 fn text_of<'a>(entries: impl Iterator<Item = Entry<'a>>) -> String {
@@ -64,8 +65,8 @@ fn text_of<'a>(entries: impl Iterator<Item = Entry<'a>>) -> String {
     let mut definitions = Definitions::default();
     let mut root = Namespace::default();
     for entry in by_path.into_values() {
-        let input = definitions.add(entry.input, Side::Input, entry.path);
-        let output = definitions.add(entry.output, Side::Output, entry.path);
+        let input = definitions.add(&entry.input, Side::Input, entry.path);
+        let output = definitions.add(&entry.output, Side::Output, entry.path);
         let place = root.at(entry.path);
         place.tool = Some(Function { entry, input, output });
     }

@@ -84,7 +84,7 @@ mod tests {
             name: "pay".to_owned(),
             title: None,
             description: String::new(),
-            input_schema: json!({ "type": "object" }),
+            input_schema: json!({ "type": "object" }).into(),
             output_schema: None,
             server: None,
             effects: Effects { destructive, read_only, idempotent: true, ..Effects::default() },

@@ -161,10 +161,12 @@ impl Connecting<'_> {
     ) -> Result<Option<(Offer, Connection)>, SourcesError> {
         let Fetched::Read(bytes, seen) = self.document(place, server).await? else { return Ok(None) };
         let mapped = tokio::task::spawn_blocking(move || {
-            openapi::Document::parse(&bytes).map(|document| document.map(&options))
+            let document = openapi::Document::parse(&bytes)?;
+            drop(bytes);
+            Ok(document.map(&options))
         });
         let mapped = mapped.await.map_err(|_| bad("the document could not be read"))?;
-        let mut mapped = mapped.map_err(|error| bad(format!("{place}: {error}")))?;
+        let mut mapped = mapped.map_err(|error: openapi::DocumentError| bad(format!("{place}: {error}")))?;
         if self.config.credentials.is_empty() && self.config.provider.is_none() {
             mapped.offer.warnings.extend(openapi::wanted_credentials(&mapped.security));
         }

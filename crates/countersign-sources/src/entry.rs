@@ -50,6 +50,11 @@ impl State {
         share(&mut self.accepted, &self.offered);
     }
 
+    /// Whether the source is a large one.
+    pub(crate) fn offers_at_least(&self, tools: usize) -> bool {
+        self.offered.len() >= tools
+    }
+
     /// Whether this is what the source offered when it was read last.
     pub(crate) fn is_offered(&self, offer: &Offer) -> bool {
         let tools = self.offered.iter().map(Arc::as_ref);
@@ -208,7 +213,7 @@ impl Entry {
                 effect: self.choice.effects(&path, &found.tool).class(),
                 offered_effect: found.tool.effects.class(),
                 path: path.to_string(),
-                definition: (found.standing == ToolStanding::New).then(|| definition(&found.tool)),
+                definition: (found.standing == ToolStanding::New).then(|| definition(&found.tool).into()),
                 origin: found.tool.origin.clone(),
                 server: found.tool.server.clone(),
                 description: found.tool.description.clone(),

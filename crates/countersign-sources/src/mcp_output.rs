@@ -26,12 +26,11 @@ pub(crate) fn value_of(outcome: CallOutcome) -> Value {
 }
 
 /// The schema of [`value_of`], for a tool with this output schema.
-pub(crate) fn mcp_output(own: Option<&Value>) -> Value {
+pub(crate) fn mcp_output(own: Option<Value>) -> Value {
     let mut properties = json!({ "content": { "type": "array", "items": { "type": "object" } } });
     let mut required = vec!["content"];
     let mut dialect = None;
-    if let Some(own) = own {
-        let mut own = own.clone();
+    if let Some(mut own) = own {
         moved(&mut own);
         dialect = own.as_object_mut().and_then(|own| own.remove("$schema"));
         properties["structuredContent"] = own;
@@ -76,7 +75,7 @@ mod tests {
             "$defs": { "Node": { "type": "object", "properties": { "next": { "$ref": "#/$defs/Node" } }, "required": ["id"] } },
             "properties": { "first": { "$ref": "#/$defs/Node" }, "whole": { "$ref": "#" }, "data": { "const": { "$ref": "#/x" } } },
         });
-        let schema = mcp_output(Some(&own));
+        let schema = mcp_output(Some(own.clone()));
         assert_eq!(schema["$schema"], own["$schema"]);
         let validator = jsonschema::validator_for(&schema).unwrap();
         let with = |structured: Value| json!({ "content": [], "structuredContent": structured });

@@ -1,8 +1,8 @@
 //! What a source offers, before anybody accepted it.
 
+use countersign_core::compact::CompactJson;
 use countersign_sdk::Effects;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
 /// The tools a source would bring, and what it cannot bring.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -28,10 +28,10 @@ pub struct OfferedTool {
     /// The source's own words. They come from outside: fronts label them.
     pub description: String,
     /// JSON Schema 2020-12 of the arguments; an object at the top.
-    pub input_schema: Value,
+    pub input_schema: CompactJson,
     /// JSON Schema 2020-12 of the result, where the source says one.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub output_schema: Option<Value>,
+    pub output_schema: Option<CompactJson>,
     /// The base URL of its calls, for an operation of a document: a document that names another server later is another offer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub server: Option<String>,

@@ -98,7 +98,7 @@ fn changes(before: &OfferedTool, now: &OfferedTool) -> Vec<FieldChange> {
         ("server", json!(before.server), json!(now.server)),
         ("title", json!(before.title), json!(now.title)),
         ("description", json!(before.description), json!(now.description)),
-        ("inputSchema", before.input_schema.clone(), now.input_schema.clone()),
+        ("inputSchema", json!(before.input_schema), json!(now.input_schema)),
         ("outputSchema", json!(before.output_schema), json!(now.output_schema)),
         ("effects", json!(before.effects), json!(now.effects)),
     ];
@@ -122,7 +122,7 @@ mod tests {
             name: origin.to_owned(),
             title: None,
             description: description.to_owned(),
-            input_schema: json!({ "type": "object" }),
+            input_schema: json!({ "type": "object" }).into(),
             output_schema: None,
             server: None,
             effects: Effects::default(),

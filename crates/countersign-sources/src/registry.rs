@@ -9,11 +9,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
+use countersign_core::compact::CompactJson;
 use countersign_kernel::ports::{
     Acceptance, EffectSetting, SourceConfig, SourceDetail, SourceHealth, SourceOrigin, SourceRow,
     SourceSummary, SourceToolRow, SourceWrite, Sources, SourcesError, ToolStanding,
 };
-use countersign_kernel::{Caller, Gateway, GatewayError, SourceError};
+use countersign_kernel::{Caller, Gateway, GatewayError, SourceError, return_freed_memory};
 use tokio::sync::{OwnedMutexGuard, mpsc};
 
 use crate::connect::{Connecting, Connection, SecretReader};
@@ -28,6 +29,8 @@ pub const MAX_SOURCES: usize = 200;
 /// How often it is looked whether sources were read, at first and at last.
 const FIRST_PAUSE: Duration = Duration::from_millis(5);
 const LONGEST_PAUSE: Duration = Duration::from_millis(100);
+/// Reading so many tools leaves much more freed memory behind than they take.
+const MANY_TOOLS: usize = 200;
 /// How many events of upstream servers may wait to be looked at; a refresh that is due anyway loses nothing with them.
 const EVENT_BACKLOG: usize = 1_000;
 
@@ -155,7 +158,7 @@ impl SourceRegistry {
     /// What was accepted of a source. A definition that cannot be read was not accepted.
     async fn accepted(&self, name: &str) -> Result<Vec<OfferedTool>, SourcesError> {
         let rows = self.inner.gateway.source_tools(name).await?;
-        Ok(rows.into_iter().filter_map(|row| serde_json::from_value(row.definition).ok()).collect())
+        Ok(rows.into_iter().filter_map(|row| serde_json::from_str(row.definition.as_str()).ok()).collect())
     }
 
     /// Looks after a source from now on, where sources are read by themselves.
@@ -258,7 +261,7 @@ impl SourceRegistry {
             Some(SourceWrite::Accept(SourceToolRow {
                 source: source.clone(),
                 origin,
-                definition: serde_json::to_value(&*found.tool).ok()?,
+                definition: CompactJson::of(&serde_json::to_value(&*found.tool).ok()?),
                 accepted_at: now,
                 accepted_by: by.map(|by| by.principal.id.clone()),
             }))
@@ -273,7 +276,12 @@ impl SourceRegistry {
     async fn publish(&self, entry: &Entry) -> Result<(), SourcesError> {
         let tools = entry.tools();
         let name = &entry.config.name;
-        match self.inner.gateway.replace_source(name, tools).await {
+        let replaced = self.inner.gateway.replace_source(name, tools).await;
+        if entry.state().offers_at_least(MANY_TOOLS) {
+            // Whether or not it ran to its end, the source is as it is.
+            drop(tokio::task::spawn_blocking(return_freed_memory).await);
+        }
+        match replaced {
             Ok(change) => {
                 tracing::info!(
                     source = name,

@@ -6,6 +6,7 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use countersign_core::compact::CompactJson;
 use countersign_sdk::{
     Ctx, Effects, ForeignInput, ForeignToolError, Form, McpRequest, Resumable, Tool, ToolError,
     ToolErrorCode, ToolPath,
@@ -58,8 +59,8 @@ impl Accepted<'_> {
             _ => None,
         };
         let output = match request {
-            Some(McpRequest::CallTool) => Some(mcp_output(output_schema.as_ref())),
-            _ => output_schema.clone(),
+            Some(McpRequest::CallTool) => Some(mcp_output(output_schema.as_ref().map(CompactJson::to_value))),
+            _ => output_schema.as_ref().map(CompactJson::to_value),
         };
         let (intent, resumable) = match self.effects.read_only {
             true => (Intent::Read, Resumable::Unsaid),
@@ -71,7 +72,7 @@ impl Accepted<'_> {
         let unconnected = self
             .provider
             .map(|provider| Arc::from(format!("{source} cannot be called: {}", no_connections(provider))));
-        let builder = Tool::foreign(self.path.to_string(), input_schema.clone(), output, effects)?
+        let builder = Tool::foreign(self.path.to_string(), input_schema.to_value(), output, effects)?
             .name(title.as_deref().unwrap_or(origin))
             .describe(description)
             .output_is_hint();

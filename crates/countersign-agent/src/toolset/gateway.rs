@@ -40,7 +40,7 @@ impl GatewayToolset {
             if known.effects().destructive {
                 tool = tool.destructive();
             }
-            let schema = Arc::new(known.input_schema().clone());
+            let schema = Arc::new(known.input_schema());
             let handler = Arc::clone(&line).handler_of(known.path().as_str());
             AgentTool::foreign(tool, schema, Home::Gateway, handler)
         });

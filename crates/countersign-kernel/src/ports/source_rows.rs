@@ -3,6 +3,7 @@
 //! Configuration and definitions are JSON here: what they mean is the business of whoever serves sources
 //! ([`super::Sources`]).
 
+use countersign_core::compact::CompactJson;
 use countersign_core::time::Timestamp;
 use countersign_sdk::PrincipalId;
 use serde::{Deserialize, Serialize};
@@ -31,7 +32,7 @@ pub struct SourceToolRow {
     /// Its name at the source. A source has one accepted definition for each.
     pub origin: String,
     /// The definition, whole, as it was shown.
-    pub definition: Value,
+    pub definition: CompactJson,
     /// When it was accepted.
     pub accepted_at: Timestamp,
     /// By whom; nobody where the operator's configuration says that changes of this source are trusted.

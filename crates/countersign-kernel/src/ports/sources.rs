@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use async_trait::async_trait;
+use countersign_core::compact::CompactJson;
 use countersign_sdk::EffectClass;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -376,7 +377,7 @@ pub struct SourceTool {
     pub changes: Vec<FieldChange>,
     /// Title and schemas of a new tool: agents read them too, so a person must be able to read them first.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub definition: Option<Value>,
+    pub definition: Option<CompactJson>,
 }
 
 /// Whether a tool of a source can be called.

@@ -149,7 +149,7 @@ fn described(description: &str) -> Markup {
 fn definition(tool: &SourceTool) -> Markup {
     html! {
         @if let Some(definition) = &tool.definition {
-            details.whole { summary { "Title and schemas" } pre tabindex="0" { (json(definition)) } }
+            details.whole { summary { "Title and schemas" } pre tabindex="0" { (json(&definition.to_value())) } }
         }
     }
 }
@@ -205,7 +205,7 @@ mod tests {
             description: String::new(),
             standing: ToolStanding::New,
             changes: vec![],
-            definition: Some(serde_json::json!({ "title": "\u{202e}<b>keys" })),
+            definition: Some(serde_json::json!({ "title": "\u{202e}<b>keys" }).into()),
         };
         let page = definition(&tool).into_string();
         assert!(page.contains("⟦U+202E⟧</mark>&lt;b&gt;keys"), "{page}");

@@ -1,5 +1,7 @@
 //! Schemas that nobody's derive would write: hostile, deep, circular, random.
 
+use std::borrow::Cow;
+
 use countersign_sdk::Effects;
 use oxc_allocator::Allocator;
 use oxc_parser::Parser;
@@ -14,6 +16,7 @@ use super::{Entry, text_of};
 
 fn entry<'a>(path: &'a str, input: &'a Value, output: &'a Value) -> Entry<'a> {
     let effects = Effects::default();
+    let (input, output) = (Cow::Borrowed(input), Cow::Borrowed(output));
     Entry { path, name: "", description: "", effects, remember: None, input, output }
 }
 

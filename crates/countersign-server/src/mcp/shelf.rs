@@ -319,7 +319,7 @@ fn catalog_tool(tool: &CatalogTool) -> Option<Tool> {
     let definition = tool.tool().definition();
     let effects = tool.effects();
     let input =
-        schemas::input(tool.input_schema()).map_err(|why| left_out(tool.path().as_str(), &why)).ok()?;
+        schemas::input(&tool.input_schema()).map_err(|why| left_out(tool.path().as_str(), &why)).ok()?;
     let mut hints = ToolAnnotations::with_title(definition.name.clone())
         .destructive(effects.destructive)
         .idempotent(effects.idempotent)

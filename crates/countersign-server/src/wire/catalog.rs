@@ -114,8 +114,8 @@ impl From<&CatalogTool> for ToolDetail {
             service_account_allowed: definition.service_account_allowed,
             source: tool.source().to_owned(),
             fingerprint: tool.fingerprint().0.to_string(),
-            input_schema: tool.input_schema().clone(),
-            output_schema: tool.output_schema().clone(),
+            input_schema: tool.input_schema(),
+            output_schema: tool.output_schema(),
         }
     }
 }

@@ -1,8 +1,8 @@
 //! Sources: their configuration, and what they offer.
 
+use countersign_core::compact::CompactJson;
 use countersign_kernel::ports;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 use utoipa::ToSchema;
 
 use super::ToolEffect;
@@ -119,7 +119,8 @@ pub struct SourceTool {
     pub changes: Vec<FieldChange>,
     /// `inputSchema`, and `title` and `outputSchema` where it has them; only of a new tool.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub definition: Option<Value>,
+    #[schema(value_type = Option<serde_json::Value>)]
+    pub definition: Option<CompactJson>,
 }
 
 /// Whether a tool of a source can be called.

@@ -97,7 +97,7 @@ fn tool(schema: &Arc<Schema>, endpoint: &str, root: Root, field: &Field) -> (Off
         name: format!("{}.{word}", root.as_str()),
         title: None,
         description: description(root, field),
-        input_schema: input::schema(schema, field, default_selection.as_deref()),
+        input_schema: input::schema(schema, field, default_selection.as_deref()).into(),
         // What is answered depends on the caller's selection.
         output_schema: None,
         server: None,

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use countersign_core::compact::CompactJson;
 use countersign_sdk::Effects;
 use serde_json::{Map, Value, json};
 
@@ -67,7 +68,7 @@ fn offered(
         .or_else(|| tool.pointer("/annotations/title").and_then(Value::as_str).map(str::to_owned));
     let output_schema = tool.get("outputSchema").filter(|schema| !schema.is_null()).and_then(|schema| {
         match compile(schema) {
-            Ok(()) => Some(schema.clone()),
+            Ok(()) => Some(CompactJson::of(schema)),
             Err(reason) => {
                 warnings.push(format!("{origin}: its output schema is left out: {reason}"));
                 None
@@ -78,7 +79,7 @@ fn offered(
         name,
         title,
         description: text("description").unwrap_or_default(),
-        input_schema: input_schema(tool),
+        input_schema: input_schema(tool).into(),
         output_schema,
         server: None,
         effects: effects(tool.get("annotations"), annotations),

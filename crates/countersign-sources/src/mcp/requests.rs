@@ -98,8 +98,8 @@ fn tool(request: McpRequest) -> OfferedTool {
         name: name.to_owned(),
         title: Some(title.to_owned()),
         description: description.to_owned(),
-        input_schema: input(request),
-        output_schema: Some(output(request)),
+        input_schema: input(request).into(),
+        output_schema: Some(output(request).into()),
         server: None,
         effects: Effects {
             destructive: false,

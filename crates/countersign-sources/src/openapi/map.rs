@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 
+use countersign_core::compact::CompactJson;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::Value;
 
@@ -175,8 +176,8 @@ impl<'d> Mapping<'d> {
             name: String::new(),
             title: said("summary").map(|summary| bounded(summary, 200)),
             description: description(operation, &origin),
-            input_schema,
-            output_schema: answered.schema,
+            input_schema: input_schema.into(),
+            output_schema: answered.schema.map(CompactJson::from),
             server: Some(base_url.clone()),
             effects,
             origin: origin.clone(),

@@ -132,7 +132,7 @@ fn swagger2_forms_are_bodies_too() {
         "multipart/form-data",
         json!([{ "name": "file", "in": "formData", "type": "file", "required": true }]),
     );
-    let file = &upload.offer.tools[0].input_schema["properties"]["body"]["properties"]["file"];
+    let file = &upload.offer.tools[0].input_schema.to_value()["properties"]["body"]["properties"]["file"];
     assert_eq!(file["required"], json!(["base64"]));
     let request = small::only(&upload).request(&json!({ "body": { "file": { "base64": "aGk=" } } })).unwrap();
     assert!(
@@ -146,5 +146,5 @@ fn a_form_without_fields_is_no_body() {
     let empty = json!({ "content": { "application/x-www-form-urlencoded": { "schema": { "type": "object", "properties": {} } } } });
     let mapped = small::map(json!({ "/x": { "get": { "requestBody": empty } } }));
     assert_eq!(small::only(&mapped).request(&json!({})).unwrap().body, None);
-    assert_eq!(mapped.offer.tools[0].input_schema["properties"], json!({}));
+    assert_eq!(mapped.offer.tools[0].input_schema.to_value()["properties"], json!({}));
 }

@@ -64,7 +64,7 @@ fn queries_and_mutations_are_tools_and_subscriptions_are_listed() {
     let mapped = small();
     insta::assert_snapshot!("graphql_offer", serde_json::to_string_pretty(&mapped.offer).unwrap());
     for tool in &mapped.offer.tools {
-        jsonschema::draft202012::new(&tool.input_schema).unwrap();
+        jsonschema::draft202012::new(&tool.input_schema.to_value()).unwrap();
     }
 }
 
@@ -324,7 +324,7 @@ fn invalid_queries(sdl: &str, mapped: &Mapped) -> Vec<String> {
         .tools
         .iter()
         .map(|tool| {
-            let arguments = generated::arguments(&tool.input_schema);
+            let arguments = generated::arguments(&tool.input_schema.to_value());
             let mut arguments = arguments.unwrap_or_else(|| panic!("no arguments for {}", tool.name));
             // The default selection is what is checked here.
             let is_selection =
@@ -355,7 +355,7 @@ fn every_field_of_github_is_a_tool_whose_query_is_valid() {
         );
         assert!(mapped.offer.unmapped.is_empty());
         for tool in &mapped.offer.tools {
-            jsonschema::draft202012::new(&tool.input_schema).unwrap();
+            jsonschema::draft202012::new(&tool.input_schema.to_value()).unwrap();
             assert_eq!(tool.effects.read_only, tool.name.starts_with("query."), "{}", tool.name);
         }
     }

@@ -31,10 +31,11 @@ fn assert_whole(mapped: &Mapped, operations: usize) {
     assert!(unmapped * 100 <= operations, "at most 1 % unmapped: {:#?}", mapped.offer.unmapped);
     assert_eq!(mapped.operations.len(), tools);
     for tool in &mapped.offer.tools {
-        jsonschema::draft202012::new(&tool.input_schema)
+        jsonschema::draft202012::new(&tool.input_schema.to_value())
             .unwrap_or_else(|error| panic!("{}: {error}", tool.name));
         if let Some(output) = &tool.output_schema {
-            jsonschema::draft202012::new(output).unwrap_or_else(|error| panic!("{}: {error}", tool.name));
+            jsonschema::draft202012::new(&output.to_value())
+                .unwrap_or_else(|error| panic!("{}: {error}", tool.name));
         }
     }
     assert_names(mapped);
@@ -130,7 +131,7 @@ fn every_example_of_readme_is_read() {
         let mapped = document.map(&at("https://readme.example"));
         assert_names(&mapped);
         for tool in &mapped.offer.tools {
-            jsonschema::draft202012::new(&tool.input_schema)
+            jsonschema::draft202012::new(&tool.input_schema.to_value())
                 .unwrap_or_else(|error| panic!("{path}: {error}"));
         }
         tools += mapped.offer.tools.len();

@@ -38,7 +38,7 @@ async fn compare(text: &str) {
     let mut ours: BTreeMap<String, HttpRequest> = BTreeMap::new();
     let mut asked = Vec::new();
     for tool in mapped.offer.tools.iter().step_by(stride) {
-        let Some(arguments) = generated::arguments(&tool.input_schema) else { continue };
+        let Some(arguments) = generated::arguments(&tool.input_schema.to_value()) else { continue };
         let (method, path) = tool.origin.split_once(' ').unwrap();
         asked.push(json!({ "origin": tool.origin, "method": method.to_lowercase(), "path": path, "arguments": arguments }));
         let request = mapped.operations[&tool.name].request(&arguments).unwrap();

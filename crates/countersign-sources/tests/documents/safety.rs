@@ -90,7 +90,7 @@ fn no_argument_sets_a_header_of_the_connection_or_a_credential() {
         .map(|name| json!({ "name": name, "in": "header", "required": true, "schema": {} }))
         .collect();
     let mapped = small::map(json!({ "/x": { "get": { "parameters": parameters } } }));
-    assert_eq!(mapped.offer.tools[0].input_schema["properties"], json!({}));
+    assert_eq!(mapped.offer.tools[0].input_schema.to_value()["properties"], json!({}));
     let arguments: Value = names.iter().map(|name| ((*name).to_owned(), json!("evil"))).collect();
     let request = small::only(&mapped).request(&arguments).unwrap();
     assert_eq!(request.headers.len(), 1, "{:?}", request.headers);
@@ -122,7 +122,8 @@ fn what_a_security_scheme_sends_is_no_argument() {
     } });
     let operation = json!({ "parameters": parameters, "security": [{ "header": [], "query": [] }, { "login": ["read"] }] });
     let mapped = small::document(json!({ "/x": { "get": operation } }), schemes).map(&Options::default());
-    let properties = mapped.offer.tools[0].input_schema["properties"].as_object().unwrap();
+    let input = mapped.offer.tools[0].input_schema.to_value();
+    let properties = input["properties"].as_object().unwrap();
     assert_eq!(properties.keys().collect::<Vec<_>>(), ["q"]);
     insta::assert_snapshot!("proposed_credentials", format!("{:#?}", mapped.security));
 }
@@ -208,10 +209,10 @@ fn a_schema_that_contains_itself_in_place_does_not_hang_the_validator() {
             json!({ "application/json": { "schema": { "$ref": format!("#/components/schemas/{name}") } } });
         let paths = json!({ "/x": { "post": { "requestBody": { "content": content } } } });
         let mapped = small::document(paths, schemas.clone()).map(&Options::default());
-        let validator = jsonschema::draft202012::new(&mapped.offer.tools[0].input_schema).unwrap();
+        let validator = jsonschema::draft202012::new(&mapped.offer.tools[0].input_schema.to_value()).unwrap();
         assert!(validator.is_valid(&json!({ "body": { "children": [{ "children": [] }] } })), "{name}");
         // Validators of clients may be less patient than ours: the circle itself is gone, the tree is not.
-        let definition = &mapped.offer.tools[0].input_schema["$defs"][name];
+        let definition = &mapped.offer.tools[0].input_schema.to_value()["$defs"][name];
         let stays = definition.to_string().contains("#/$defs/");
         assert_eq!(stays, matches!(name, "Ping" | "Tree"), "{name}: {definition}");
     }

@@ -236,7 +236,8 @@ async fn a_person_can_read_the_whole_definition_of_a_new_tool_and_where_its_call
     let shop = Shop::open().await;
     let detail = shop.registry.put(&admin(), shop.config()).await.unwrap();
     let create = detail.tools.iter().find(|tool| tool.path == CREATE).unwrap();
-    let body = &create.definition.as_ref().unwrap()["inputSchema"]["properties"]["body"];
+    let definition = create.definition.as_ref().unwrap().to_value();
+    let body = &definition["inputSchema"]["properties"]["body"];
     assert_eq!(body["properties"]["what"]["type"], "string", "{body}");
     assert_eq!(create.server.as_ref(), Some(&shop.service.url));
     let detail = shop.registry.accept(&admin(), "shop", Acceptance::default()).await.unwrap();

@@ -66,7 +66,7 @@ fn tool(source: &SourceRow, origin: &str, definition: Value) -> SourceToolRow {
     SourceToolRow {
         source: source.name.clone(),
         origin: origin.to_owned(),
-        definition,
+        definition: definition.into(),
         accepted_at: at(2),
         accepted_by: None,
     }
