@@ -37,7 +37,7 @@ pub(crate) struct IdentityCache {
 /// A cached caller.
 #[derive(Clone)]
 pub(crate) struct Known {
-    caller: Caller,
+    caller: Arc<Caller>,
     expires_at: Option<Timestamp>,
     used_ms: Arc<AtomicU64>,
 }
@@ -45,12 +45,12 @@ pub(crate) struct Known {
 impl Known {
     pub(crate) fn new(caller: Caller, expires_at: Option<Timestamp>, used: Option<Timestamp>) -> Self {
         let used_ms = Arc::new(AtomicU64::new(used.map_or(0, |at| at.as_millis())));
-        Self { caller, expires_at, used_ms }
+        Self { caller: Arc::new(caller), expires_at, used_ms }
     }
 
     /// The caller at a time; none once the credential has expired.
     pub(crate) fn caller_at(&self, now: Timestamp) -> Option<Caller> {
-        self.expires_at.is_none_or(|end| now < end).then(|| self.caller.clone())
+        self.expires_at.is_none_or(|end| now < end).then(|| Caller::clone(&self.caller))
     }
 
     /// The token whose use is to be noted now, if it is.
