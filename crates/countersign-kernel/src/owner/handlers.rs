@@ -182,7 +182,7 @@ impl Owner {
             return self.said.push_back(FromHandler::Ended(no, failed));
         };
         let host = Arc::new(self.host_for(call, tool));
-        self.tell_accepted();
+        self.accepted();
         let (abort, registration) = AbortHandle::new_pair();
         let future = async move { (no, host.run(permit).await) }.boxed();
         self.handlers.futures.push(Abortable::new(future, registration));
