@@ -50,7 +50,7 @@ impl Known {
 
     /// The caller at a time; none once the credential has expired.
     pub(crate) fn caller_at(&self, now: Timestamp) -> Option<Caller> {
-        self.expires_at.is_none_or(|end| now < end).then(|| (*self.caller).clone())
+        self.expires_at.is_none_or(|end| now < end).then(|| Caller::clone(&self.caller))
     }
 
     /// The token whose use is to be noted now, if it is.

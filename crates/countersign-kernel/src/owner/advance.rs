@@ -23,7 +23,7 @@ impl Owner {
         if self.execution().end().is_some() {
             // The store refused the record the last time; it is kept, not dropped.
             if !self.record.unwritten.is_empty() {
-                self.kernel.commit_soon(&mut self.record)?;
+                self.queue_the_record()?;
             }
             return Ok(Did::Nothing);
         }

@@ -199,6 +199,7 @@ impl Owner {
             return self.said.push_back(FromHandler::Ended(no, failed));
         };
         let host = Arc::new(self.host_for(call, tool));
+        self.accepted();
         self.handlers.add(no, async move { (no, host.run(permit).await) });
     }
 

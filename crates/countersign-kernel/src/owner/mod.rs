@@ -95,6 +95,8 @@ enum Acceptance {
     Waits,
     /// Not yet; the caller wants to know only this.
     WantsToKnow(oneshot::Sender<Result<(), GatewayError>>),
+    /// It was accepted, and the caller is told at the end of the turn: a handler that ends at once is over by then.
+    ToBeTold(oneshot::Sender<Result<(), GatewayError>>),
     /// The caller was told that it was accepted.
     Accepted,
     /// The caller was told that nothing was confirmed. Should the first write have happened all the same, it goes on.
@@ -435,10 +437,19 @@ impl Owner {
         }
     }
 
-    /// Its first caller learns that it was accepted: whatever was to be recorded before that is. From then on the caller may
-    /// name the execution, so it must be findable unless it has ended.
+    /// It is accepted: whatever was to be recorded before that is.
+    fn accepted(&mut self) {
+        self.acceptance = match std::mem::replace(&mut self.acceptance, Acceptance::Accepted) {
+            Acceptance::WantsToKnow(reply) | Acceptance::ToBeTold(reply) => Acceptance::ToBeTold(reply),
+            _ => Acceptance::Accepted,
+        };
+    }
+
+    /// Its first caller learns that it was accepted. From then on the caller may name the execution, so it must be findable
+    /// unless it has ended.
     fn tell_accepted(&mut self) {
-        if let Acceptance::WantsToKnow(reply) = std::mem::replace(&mut self.acceptance, Acceptance::Accepted)
+        if let Acceptance::WantsToKnow(reply) | Acceptance::ToBeTold(reply) =
+            std::mem::replace(&mut self.acceptance, Acceptance::Accepted)
         {
             if self.execution().end().is_none() {
                 self.list();
@@ -456,8 +467,8 @@ impl Owner {
     /// Its first caller, if it was not told that the execution was accepted, learns why not. Whether it was.
     fn refuse(&mut self, error: GatewayError) -> bool {
         match std::mem::replace(&mut self.acceptance, Acceptance::Refused) {
-            Acceptance::Accepted => {
-                self.acceptance = Acceptance::Accepted;
+            accepted @ (Acceptance::Accepted | Acceptance::ToBeTold(_)) => {
+                self.acceptance = accepted;
                 if self.retry_at.is_none() {
                     tracing::error!(execution = %self.record.id(), cause = ?error, "the execution cannot go on");
                 }

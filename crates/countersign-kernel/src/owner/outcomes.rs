@@ -110,14 +110,21 @@ impl Owner {
             Durability::Later => {
                 self.note(events)?;
                 if self.script.is_none() {
-                    if let Some(left) = self.left.take() {
-                        left.leave_end(self.result());
-                    }
-                    self.kernel.commit_soon(&mut self.record)?;
+                    self.queue_the_record()?;
                 }
             }
         }
         self.tell_post_hooks(no, outcome);
+        Ok(())
+    }
+
+    /// Queues the record of a call that ended, and leaves its result with a caller that did not begin to wait. In that order: where
+    /// records are made faster than they can be written, callers wait, and calls do not pile up.
+    pub(super) fn queue_the_record(&mut self) -> Result<(), GatewayError> {
+        self.kernel.commit_soon(&mut self.record)?;
+        if let Some(left) = self.left.take() {
+            left.leave_end(self.result());
+        }
         Ok(())
     }
 

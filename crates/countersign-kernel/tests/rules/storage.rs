@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use countersign_kernel::{CallRequest, DecideError, Gateway, NewToken};
+use countersign_kernel::{CallRequest, DecideError, Follow, Gateway, NewToken, Patience};
 use countersign_testkit::faulty_store::{Fault, Faults, FaultyStore};
 use countersign_testkit::history::History;
 use countersign_testkit::invariants::{Moment, violations};
@@ -29,6 +29,24 @@ async fn nothing_is_broken(world: &World) {
     tokio::time::sleep(Duration::from_secs(60)).await;
     let found = violations(&world.disk, &world.ledger, &History::default(), Moment::AtRest).await;
     assert_eq!(found, Vec::<String>::new());
+}
+
+/// A caller that began the call and then waits, as MCP's front does. Without this, calls would pile up where reads end faster
+/// than the store takes their records.
+#[tokio::test(start_paused = true)]
+async fn a_safe_call_is_answered_once_the_store_has_taken_its_record() {
+    let world = World::new(1);
+    let (gateway, faults) = on_a_faulty_store(&world).await;
+    let before = faults.commits();
+    next(&faults, 1, Fault::Refuse);
+    next(&faults, 2, Fault::Refuse);
+    let called = tokio::time::Instant::now();
+    let begun = gateway.begin_call(request("lab.read", note()), Follow::No).await.unwrap();
+    let result = gateway.wait_for(&begun, Patience::UntilPaused).await.unwrap();
+    assert!(result.success());
+    assert_eq!(faults.commits(), before + 3);
+    assert!(called.elapsed() >= Duration::from_millis(20), "a pause before each further try");
+    nothing_is_broken(&world).await;
 }
 
 #[tokio::test(start_paused = true)]

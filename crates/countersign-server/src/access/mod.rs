@@ -99,8 +99,9 @@ async fn guard<S>(shared: &Shared, request: Request, route: S) -> Response
 where
     S: Service<Request, Response = Response, Error = Infallible>,
 {
-    let is_page = route_of(&request).is_ok_and(|route| route.front == Front::Page);
-    match pass(shared, request, route).await {
+    let row = route_of(&request);
+    let is_page = row.as_ref().is_ok_and(|row| row.front == Front::Page);
+    match pass(shared, row, request, route).await {
         Ok(response) => response,
         Err(refusal) if is_page => console::turned_away(&refusal.into()),
         Err(refusal) => refusal.into_response(),
@@ -126,12 +127,17 @@ fn route_of(request: &Request) -> Result<&'static table::Route, Refusal> {
         .ok_or_else(|| Refusal::new(405, "method_not_allowed", "this address does not take this method"))
 }
 
-async fn pass<S>(shared: &Shared, mut request: Request, mut route: S) -> Result<Response, Refusal>
+async fn pass<S>(
+    shared: &Shared,
+    row: Result<&'static table::Route, Refusal>,
+    mut request: Request,
+    mut route: S,
+) -> Result<Response, Refusal>
 where
     S: Service<Request, Response = Response, Error = Infallible>,
 {
     shared.places.check(request.headers())?;
-    let table::Route { allowed, front, .. } = *route_of(&request)?;
+    let table::Route { allowed, front, .. } = *row?;
     if allowed == table::Allowed::Anyone {
         let Ok(response) = route.call(request).await;
         return Ok(response);

@@ -184,10 +184,10 @@ impl Place {
         let kind = if principal.may_decide() { OwnerKind::Person } else { OwnerKind::Program };
         let mut state = connections.state();
         let Some(open) = state.open.get(number) else { return Err(no_place()) };
-        let (address, before) = (open.address, open.owner.clone());
-        if before.as_ref().is_some_and(|owner| owner.principal == principal.id && owner.kind == kind) {
+        if open.owner.as_ref().is_some_and(|owner| owner.principal == principal.id && owner.kind == kind) {
             return Ok(());
         }
+        let (address, before) = (open.address, open.owner.clone());
         // Its old owner's place is free before the new owner's is counted: both may be the same principal.
         match &before {
             Some(owner) => state.disown(owner),

@@ -197,7 +197,7 @@ impl<'a> Attendance<'a> {
 async fn left(incoming: &Incoming<'_>) -> Unanswered {
     tokio::select! {
         biased;
-        () = incoming.context.ct.cancelled() => Unanswered::Gone,
+        () = incoming.scope.ct.cancelled() => Unanswered::Gone,
         () = incoming.front.stop.cancelled() => Unanswered::Stopping,
     }
 }

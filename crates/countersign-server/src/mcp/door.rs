@@ -8,28 +8,37 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::{Body, Bytes};
-use axum::extract::{FromRequest as _, Request, State};
+use axum::extract::{Request, State};
 use axum::http::StatusCode;
 use axum::http::header::{AUTHORIZATION, COOKIE};
 use axum::http::request::Parts;
 use axum::response::{IntoResponse, Response};
 use countersign_kernel::Caller;
+use http_body_util::{BodyExt as _, Collected, LengthLimitError, Limited};
 use rmcp::model::Extensions;
 use rmcp::transport::streamable_http_server::StreamableHttpService;
 
 use super::cancelling::{self, NamedCalls};
-use super::handler::Handler;
+use super::handler::{Front, Handler};
 use super::sessions::{Belonging, Sessions};
+use super::stateless::StatelessCall;
 use crate::refusal::Refusal;
 
 const SESSION_ID: &str = "mcp-session-id";
 
 /// What stands behind the door.
 pub(super) struct Door {
+    pub(super) front: Arc<Front>,
     pub(super) rmcp: StreamableHttpService<Handler, Sessions>,
     pub(super) sessions: Arc<Sessions>,
     pub(super) named_calls: Arc<NamedCalls>,
-    /// How long a body may take to come.
+    pub(super) limits: BodyLimits,
+}
+
+/// The limits of a request's body.
+pub(super) struct BodyLimits {
+    pub(super) bytes: usize,
+    /// How long it may take to come.
     pub(super) sending: Duration,
 }
 
@@ -48,8 +57,9 @@ pub(super) async fn enter(State(door): State<Arc<Door>>, mut request: Request) -
     for secret in [AUTHORIZATION, COOKIE] {
         request.headers_mut().remove(secret);
     }
-    let (head, body) = match whole(request, door.sending).await {
-        Ok(whole) => whole,
+    let (head, body) = request.into_parts();
+    let body = match whole(body, &door.limits).await {
+        Ok(body) => body,
         Err(refused) => return refused.into_response(),
     };
     if let Some(name) = cancelling::name_in(&head.headers)
@@ -62,23 +72,22 @@ pub(super) async fn enter(State(door): State<Arc<Door>>, mut request: Request) -
             }
         };
     }
+    if let Some(call) = StatelessCall::read(&head, &body, &door.front) {
+        return call.answer(Arc::clone(&door.front), caller).await;
+    }
     door.rmcp.handle(Request::from_parts(head, Body::from(body))).await.map(Body::new)
 }
 
-/// A request's head and all of its body. The router's limit says how large that may be.
-async fn whole(request: Request, sending: Duration) -> Result<(Parts, Bytes), Refusal> {
-    let (head, body) = request.into_parts();
-    let read = Bytes::from_request(Request::from_parts(head.clone(), body), &());
-    let Ok(read) = tokio::time::timeout(sending, read).await else {
+/// All of a body, where it is no larger than it may be.
+async fn whole(body: Body, limits: &BodyLimits) -> Result<Bytes, Refusal> {
+    let read = Limited::new(body, limits.bytes).collect();
+    let Ok(read) = tokio::time::timeout(limits.sending, read).await else {
         return Err(Refusal::new(408, "body_too_slow", "the body did not come in time; send it again"));
     };
-    let bytes = read.map_err(|rejection| match rejection.status() {
-        StatusCode::PAYLOAD_TOO_LARGE => {
-            Refusal::new(413, "body_too_large", "the body is larger than this server takes")
-        }
-        _ => Refusal::bad_request("bad_body", "the body ended early"),
-    })?;
-    Ok((head, bytes))
+    read.map(Collected::to_bytes).map_err(|error| match error.is::<LengthLimitError>() {
+        true => Refusal::new(413, "body_too_large", "the body is larger than this server takes"),
+        false => Refusal::bad_request("bad_body", "the body ended early"),
+    })
 }
 
 /// Whose request this is, as the server's guard left it there.

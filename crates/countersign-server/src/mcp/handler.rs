@@ -99,6 +99,13 @@ impl Front {
         self.shelf.of(self.gateway.catalog(), &self.options)
     }
 
+    /// Whether calls of a tool can be served without rmcp: the companion's need its context, and a tool with parameters in
+    /// headers needs its check of them.
+    pub(super) fn serves_stateless(&self, name: &str) -> bool {
+        let is_companions = self.options.companion.as_ref().is_some_and(|companion| companion.has(name));
+        !is_companions && !self.shelf().has_header_params(name)
+    }
+
     /// What a tool's result is shown as.
     pub(super) fn shape_of(&self, name: &str) -> Shape {
         let (shelf, catalog) = (self.shelf(), self.gateway.catalog());
@@ -189,14 +196,14 @@ impl Handler {
     }
 
     /// A call of the 2026-07-28 era, which can be cancelled where it has a name.
-    async fn answer_named(
+    pub(super) async fn answer_named(
         &self,
         params: &CallToolRequestParams,
         incoming: &Incoming<'_>,
     ) -> Result<CallToolResponse, ErrorData> {
-        let (whose, stop) = (&incoming.caller.principal.id, &incoming.context.ct);
-        let name = super::door::call_name(&incoming.context.extensions);
-        let call = name.and_then(|name| self.front.named_calls.enter(whose, name, stop.clone()));
+        let (whose, stop) = (&incoming.caller.principal.id, incoming.scope.ct);
+        let call =
+            incoming.scope.call_name.and_then(|name| self.front.named_calls.enter(whose, name, stop.clone()));
         let answered = self.answer_call(params, incoming).await;
         if let Some(reason) = call.and_then(NamedCall::cancelled)
             && let Some(execution) = incoming.began.get()

@@ -36,6 +36,7 @@ mod shelf;
 mod source_lists;
 mod source_names;
 mod source_reads;
+mod stateless;
 mod tasks;
 mod upstream;
 mod words;
@@ -44,7 +45,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
-use axum::extract::DefaultBodyLimit;
 use axum::routing;
 use countersign_kernel::Gateway;
 use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
@@ -58,7 +58,7 @@ pub use cancelling::CALL_HEADER;
 pub use companion::{Companion, CompanionError};
 pub use options::{ClientElicitation, Options, Surface};
 
-use door::Door;
+use door::{BodyLimits, Door};
 use handler::{Front, Handler};
 use sessions::Sessions;
 
@@ -118,12 +118,15 @@ pub fn service(
         .with_max_request_body_bytes(limits.body_bytes)
         .with_cancellation_token(cut);
     let rmcp = StreamableHttpService::new(
-        move || Ok(Handler::new(Arc::clone(&front))),
+        {
+            let front = Arc::clone(&front);
+            move || Ok(Handler::new(Arc::clone(&front)))
+        },
         Arc::clone(&sessions),
         config,
     );
-    let door = Arc::new(Door { rmcp, sessions, named_calls, sending: limits.sending });
+    let body = BodyLimits { bytes: limits.body_bytes, sending: limits.sending };
+    let door = Arc::new(Door { front, rmcp, sessions, named_calls, limits: body });
     let methods = routing::post(door::enter).get(door::enter).delete(door::enter);
-    let bounded = Router::new().route("/mcp", methods).layer(DefaultBodyLimit::max(limits.body_bytes));
-    Ok(bounded.with_state(door))
+    Ok(Router::new().route("/mcp", methods).with_state(door))
 }

@@ -15,7 +15,7 @@ use super::attend::{Attendance, Unanswered};
 use super::conversation::Conversation;
 use super::person::{CHANNEL, person_at_client};
 use super::question;
-use super::requests::Way;
+use super::requests::{ToClient, Way};
 use crate::session::is_of_mcp_client;
 
 /// How often a client that answers nonsense is asked again.
@@ -68,7 +68,9 @@ impl Attendance<'_> {
     async fn prompt(&mut self, elicitation: &Elicitation) -> Result<Heard, Unanswered> {
         let params = question::params(elicitation, self.incoming.era);
         let request = CustomRequest::new("elicitation/create", Some(params));
-        let peer = self.incoming.context.peer.clone();
+        let ToClient::Peer(peer) = self.incoming.scope.client.clone() else {
+            return Ok(Heard::Response(Err(ServiceError::TransportClosed)));
+        };
         if self.incoming.conversation.is_some_and(Conversation::asks_first) {
             use_up_the_first_id(&peer).await;
         }

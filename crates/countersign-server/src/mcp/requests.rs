@@ -5,9 +5,14 @@ use std::sync::OnceLock;
 use countersign_core::ids::ExecutionId;
 use countersign_kernel::Caller;
 use countersign_sdk::SessionId;
-use rmcp::model::{CallToolRequestParams, ClientCapabilities, ProtocolVersion};
-use rmcp::service::RequestContext;
+use rmcp::model::{
+    CallToolRequestParams, ClientCapabilities, ProtocolVersion, RequestId, RequestMetaObject,
+    ServerNotification,
+};
+use rmcp::service::{Peer, RequestContext};
 use rmcp::{ErrorData, RoleServer};
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
 
 use super::answer::{unavailable, unserved};
 use super::conversation::Conversation;
@@ -38,11 +43,33 @@ pub(super) enum Way {
     Hold,
 }
 
+/// How a client is spoken to while its request is served.
+#[derive(Clone)]
+pub(super) enum ToClient {
+    /// Through rmcp, which can ask as well as tell.
+    Peer(Peer<RoleServer>),
+    /// In the response, which can only tell.
+    Response(mpsc::Sender<ServerNotification>),
+    /// It asked to be told nothing.
+    Silent,
+}
+
+/// What a request says beside its parameters, and how its client is reached.
+pub(super) struct RequestScope<'a> {
+    pub(super) id: &'a RequestId,
+    pub(super) meta: &'a RequestMetaObject,
+    /// Cancelled when the client does not wait any more.
+    pub(super) ct: &'a CancellationToken,
+    pub(super) client: ToClient,
+    /// The name that the request gives its call, for cancelling it.
+    pub(super) call_name: Option<&'a str>,
+}
+
 /// A request that is being served.
 pub(super) struct Incoming<'a> {
     pub(super) front: &'a Front,
     pub(super) conversation: Option<&'a Conversation>,
-    pub(super) context: &'a RequestContext<RoleServer>,
+    pub(super) scope: RequestScope<'a>,
     /// What is called, where something is.
     pub(super) call: Option<&'a CallToolRequestParams>,
     pub(super) caller: Caller,
@@ -77,28 +104,37 @@ impl<'a> Incoming<'a> {
         let caller = caller.ok_or_else(|| {
             ErrorData::invalid_request("not authenticated; send a token with every request", None)
         })?;
+        let scope = RequestScope {
+            id: &context.id,
+            meta: &context.meta,
+            ct: &context.ct,
+            client: ToClient::Peer(context.peer.clone()),
+            call_name: super::door::call_name(&context.extensions),
+        };
         let era = Era::of(context.protocol_version().as_ref());
         let capabilities = context.client_capabilities().unwrap_or_default();
+        Ok(Self::new(front, conversation, caller, scope, era, &capabilities))
+    }
+
+    /// A request whose caller is known.
+    pub(super) fn new(
+        front: &'a Front,
+        conversation: Option<&'a Conversation>,
+        caller: Caller,
+        scope: RequestScope<'a>,
+        era: Era,
+        capabilities: &ClientCapabilities,
+    ) -> Self {
         // A client that nobody declared attended may answer its prompts by itself: it is not asked (R10).
         let is_attended = caller.attended && front.options.client_elicitation == ClientElicitation::Attended;
-        let asks = is_attended && fills_forms(&capabilities);
+        let asks = is_attended && fills_forms(capabilities);
         let way = match (era, conversation) {
             (Era::July2026, _) if asks => Way::Rounds,
             (Era::June2025 | Era::November2025, Some(_)) if asks => Way::Prompts,
             _ => Way::Hold,
         };
         let takes_tasks = era == Era::July2026 && capabilities.supports_tasks();
-        Ok(Self {
-            front,
-            conversation,
-            context,
-            call: None,
-            caller,
-            era,
-            way,
-            takes_tasks,
-            began: OnceLock::new(),
-        })
+        Self { front, conversation, scope, call: None, caller, era, way, takes_tasks, began: OnceLock::new() }
     }
 
     /// The same, as a call.

@@ -39,6 +39,8 @@ pub(super) const MAX_LISTED_PER_SOURCE: usize = 40;
 const MAX_NAME_CHARS: usize = 64 - "mcp__countersign__".len();
 /// How many hexadecimal digits tell apart names that were cut.
 const MARK_CHARS: usize = 6;
+/// Where a schema says that an argument is sent in a header as well.
+const HEADER_PARAM: &str = "x-mcp-header";
 /// How long a client may go by a list it has. A change is announced.
 const LIST_FRESH_MS: u64 = 60_000;
 
@@ -60,6 +62,8 @@ struct Shown {
 struct Place {
     item: Item,
     at: Option<Slot>,
+    /// Whether clients send some of its arguments in headers as well.
+    has_header_params: bool,
 }
 
 /// Where a tool is kept.
@@ -164,8 +168,9 @@ impl Shelf {
         if let Some(other) = self.by_name.get(&name) {
             return Err(MountError::NameTaken { name, one: what(&other.item), other: what(&item) });
         }
+        let has_header_params = tool.as_ref().is_some_and(|tool| annotates_headers(&tool.input_schema));
         let at = tool.map(|tool| self.keep(tool, listing));
-        self.by_name.insert(name, Place { item, at });
+        self.by_name.insert(name, Place { item, at, has_header_params });
         Ok(())
     }
 
@@ -186,6 +191,11 @@ impl Shelf {
     /// What stands behind a name.
     pub(super) fn find(&self, name: &str) -> Option<&Item> {
         self.by_name.get(name).map(|place| &place.item)
+    }
+
+    /// Whether clients send some of a tool's arguments in headers as well.
+    pub(super) fn has_header_params(&self, name: &str) -> bool {
+        self.by_name.get(name).is_some_and(|place| place.has_header_params)
     }
 
     /// A tool by its name.
@@ -304,6 +314,18 @@ fn holders<'a>(catalog: &'a Catalog, before: Option<&Shelf>) -> HashMap<String, 
         *holder = candidate.min(*holder);
     }
     holders.into_iter().map(|(name, (_, path))| (name, path)).collect()
+}
+
+/// Whether a schema says anywhere that an argument is sent in a header as well.
+fn annotates_headers(schema: &JsonObject) -> bool {
+    fn within(value: &Value) -> bool {
+        match value {
+            Value::Object(object) => annotates_headers(object),
+            Value::Array(items) => items.iter().any(within),
+            _ => false,
+        }
+    }
+    schema.contains_key(HEADER_PARAM) || schema.values().any(within)
 }
 
 fn what(item: &Item) -> String {

@@ -149,7 +149,7 @@ impl Incoming<'_> {
     /// Calls a tool that stands for a request, and gives its value.
     async fn through(&self, tool: &CatalogTool, args: Value) -> Result<(Value, ExecutionId), ErrorData> {
         // As many at once as calls of tools: each may wait for a person.
-        let _underway = match self.conversation.map(|conversation| conversation.enter(&self.context.id)) {
+        let _underway = match self.conversation.map(|conversation| conversation.enter(self.scope.id)) {
             Some(Err(refused)) => return Err(invalid(refused.code(), &refused.to_string())),
             Some(Ok(underway)) => Some(underway),
             None => None,

@@ -9,12 +9,13 @@ use std::time::Duration;
 use countersign_core::event::LogLine;
 use countersign_kernel::{Follow, Told};
 use countersign_sdk::{LogLevel, Progress};
-use rmcp::RoleServer;
-use rmcp::model::{LoggingLevel, LoggingMessageNotificationParam, ProgressNotificationParam, ProgressToken};
-use rmcp::service::Peer;
+use rmcp::model::{
+    LoggingLevel, LoggingMessageNotification, LoggingMessageNotificationParam, ProgressNotification,
+    ProgressNotificationParam, ProgressToken, ServerNotification,
+};
 use serde_json::Value;
 
-use super::requests::{Era, Incoming};
+use super::requests::{Era, Incoming, ToClient};
 
 /// The longest silence of a call that is waited for.
 pub(super) const HEARTBEAT: Duration = Duration::from_secs(10);
@@ -25,7 +26,7 @@ const LOGGER: &str = "countersign";
 
 /// How one request's client is spoken to.
 pub(super) struct Words {
-    peer: Peer<RoleServer>,
+    client: ToClient,
     token: Option<ProgressToken>,
     level: Option<LoggingLevel>,
     last: f64,
@@ -33,13 +34,13 @@ pub(super) struct Words {
 
 impl Words {
     pub(super) fn to(incoming: &Incoming<'_>) -> Self {
-        let context = incoming.context;
+        let scope = &incoming.scope;
         let level = match (incoming.era, incoming.conversation) {
-            (Era::July2026, _) => context.meta.log_level(),
+            (Era::July2026, _) => scope.meta.log_level(),
             (_, Some(conversation)) => Some(conversation.level()),
             (_, None) => None,
         };
-        Self { peer: context.peer.clone(), token: context.meta.get_progress_token(), level, last: 0.0 }
+        Self { client: scope.client.clone(), token: scope.meta.get_progress_token(), level, last: 0.0 }
     }
 
     /// Whether the client would hear anything of what is said.
@@ -74,7 +75,7 @@ impl Words {
         let mut param = ProgressNotificationParam::new(token, self.last);
         param.total = progress.total.filter(|total| total.is_finite());
         param.message = progress.message;
-        self.sent(self.peer.notify_progress(param).await);
+        self.send(ServerNotification::ProgressNotification(ProgressNotification::new(param))).await;
     }
 
     async fn log(&self, line: LogLine) {
@@ -89,13 +90,19 @@ impl Words {
             return;
         }
         let param = LoggingMessageNotificationParam::new(level, Value::String(line.message));
-        self.sent(self.peer.notify_logging_message(param.with_logger(LOGGER)).await);
+        let line = LoggingMessageNotification::new(param.with_logger(LOGGER));
+        self.send(ServerNotification::LoggingMessageNotification(line)).await;
     }
 
     /// A client that is gone hears nothing, and that is no failure of the call.
-    fn sent(&self, sent: Result<(), rmcp::ServiceError>) {
-        if let Err(error) = sent {
-            tracing::debug!(%error, "a client did not hear what was said");
+    async fn send(&self, notification: ServerNotification) {
+        let is_sent = match &self.client {
+            ToClient::Peer(peer) => peer.send_notification(notification).await.is_ok(),
+            ToClient::Response(response) => response.send(notification).await.is_ok(),
+            ToClient::Silent => true,
+        };
+        if !is_sent {
+            tracing::debug!("a client did not hear what was said");
         }
     }
 }

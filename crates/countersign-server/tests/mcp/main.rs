@@ -20,6 +20,7 @@ mod scripts;
 mod sessions;
 mod source_reads;
 mod sources;
+mod stateless;
 mod tasks;
 mod tools;
 mod waiting;

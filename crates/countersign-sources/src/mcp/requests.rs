@@ -19,6 +19,8 @@ const ALL: [McpRequest; 5] = [
     McpRequest::GetPrompt,
 ];
 
+/// What the origin of such a tool begins with.
+const ORIGIN: &str = "request ";
 /// What a result says to the next hop only: it is no part of a tool's value.
 const HOP_FIELDS: [&str; 3] = ["resultType", "ttlMs", "cacheScope"];
 
@@ -31,7 +33,8 @@ pub(super) fn offered(capabilities: &Value) -> Vec<OfferedTool> {
 
 /// The request that an offered tool stands for; `tools/call` for the server's own tools.
 pub(crate) fn request_of(origin: &str) -> McpRequest {
-    ALL.into_iter().find(|request| origin_of(*request) == origin).unwrap_or(McpRequest::CallTool)
+    let Some(method) = origin.strip_prefix(ORIGIN) else { return McpRequest::CallTool };
+    ALL.into_iter().find(|request| request.method() == method).unwrap_or(McpRequest::CallTool)
 }
 
 /// Whether a tool of the server has the origin of one of ours.
@@ -59,7 +62,7 @@ pub(super) fn params(request: McpRequest, mut arguments: Map<String, Value>) -> 
 }
 
 fn origin_of(request: McpRequest) -> String {
-    format!("request {}", request.method())
+    format!("{ORIGIN}{}", request.method())
 }
 
 fn capability(request: McpRequest) -> &'static str {

@@ -10,7 +10,7 @@ use countersign_testkit::world::{InTests as _, agent, session};
 use nix::sys::resource::{UsageWho, getrusage};
 use serde_json::json;
 
-use crate::load::{TURNS, mcp_call, middle, rate};
+use crate::load::{SPELL, TURNS, mcp_call, middle, rate};
 use crate::report::{Bound, Report, Row};
 use crate::side::Side;
 use crate::{Failure, product};
@@ -24,10 +24,22 @@ const RULES: usize = 50;
 pub(crate) async fn over_mcp(report: &mut Report) -> Result<(), Failure> {
     let (bare, product) = (Side::start("bare rmcp").await?, Side::start("product").await?);
     let (mut of_bare, mut of_product) = (Vec::new(), Vec::new());
+    let mut cpu = [Duration::ZERO; 2];
     for _ in 0..TURNS {
+        let before = bare.server.cpu()?;
         of_bare.push(rate(bare.address(), || mcp_call("none", "bench__say")).await?);
+        cpu[0] += bare.server.cpu()? - before;
+        let before = product.server.cpu()?;
         of_product.push(rate(product.address(), || mcp_call(&product.tokens.agent, "bench__say")).await?);
+        cpu[1] += product.server.cpu()? - before;
     }
+    let per_call =
+        |cpu: Duration, rates: &[f64]| cpu.div_f64(rates.iter().sum::<f64>() * SPELL.as_secs_f64());
+    report.note(format!(
+        "MCP safe call: {:.1?} of CPU bare, {:.1?} in the product",
+        per_call(cpu[0], &of_bare),
+        per_call(cpu[1], &of_product)
+    ));
     let (bare, product) = (middle(of_bare), middle(of_product));
     report.add(Row {
         work: "MCP safe call, 32 connections (floor: bare rmcp)",

@@ -23,7 +23,6 @@ mod pending;
 #[path = "../shared/probe.rs"]
 mod probe;
 #[path = "../shared/process.rs"]
-#[expect(dead_code, reason = "other benches use the rest")]
 mod process;
 #[path = "../shared/product.rs"]
 mod product;

@@ -10,7 +10,7 @@ use crate::Failure;
 use crate::connection::{Connection, Prepared};
 
 /// How long each throughput is measured, and how often each side takes its turn.
-const SPELL: Duration = Duration::from_secs(2);
+pub(crate) const SPELL: Duration = Duration::from_secs(2);
 pub(crate) const TURNS: usize = 3;
 const CONNECTIONS: usize = 32;
 /// What the echo tools are given, and must give back.
