@@ -68,7 +68,7 @@ impl Accepted<'_> {
         };
         let effects = Effects { resumable, ..self.effects };
         let (target, figures, source) = (Arc::new(target), self.figures, self.source.to_owned());
-        let unconnected = self
+        let unconnected: Option<Arc<str>> = self
             .provider
             .map(|provider| Arc::from(format!("{source} cannot be called: {}", no_connections(provider))));
         let builder = Tool::foreign(self.path.to_string(), input_schema.clone(), output, effects)?
@@ -79,10 +79,15 @@ impl Accepted<'_> {
             Some(request) => builder.mcp_request(request),
             None => builder,
         };
+        let builder = match &unconnected {
+            Some(reason) => builder.auth_not_available(&**reason),
+            None => builder,
+        };
         Ok(builder.handler(move |ctx: Ctx, input: ForeignInput| {
             let (target, figures, source) = (Arc::clone(&target), Arc::clone(&figures), source.clone());
             let unconnected: Option<Arc<str>> = unconnected.clone();
             async move {
+                // What was approved before the provider was configured comes here without another judgement.
                 if let Some(reason) = unconnected {
                     return Err(ToolError::with_code("auth_not_available", reason.to_string()));
                 }
