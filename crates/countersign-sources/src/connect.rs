@@ -37,11 +37,11 @@ pub(crate) enum Connection {
 }
 
 impl Connection {
-    /// For how long calls are refused because the service failed repeatedly. A server that is connected to says by itself how it is.
+    /// For how long calls are refused because the service failed repeatedly.
     pub(crate) fn pause(&self) -> Option<Duration> {
         match self {
             Self::OpenApi { client, .. } | Self::GraphQl { client, .. } => client.pause(),
-            Self::Mcp(_) => None,
+            Self::Mcp(upstream) => upstream.pause(),
         }
     }
 

@@ -18,7 +18,7 @@ use serde_json::Value;
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio_util::sync::CancellationToken;
 
-use crate::http::Intent;
+use crate::http::{HttpClient, Intent};
 use crate::mcp::call::CallFailure;
 use crate::mcp::calls::{Activity, CallInFlight, Calls};
 use crate::mcp::config::{Elicitation, Endpoint, Protocol, UpstreamConfig};
@@ -50,6 +50,8 @@ pub(super) struct Connection {
     pub(super) era: Era,
     /// On stdio a legacy server's question does not say which call it belongs to: one call at a time.
     turn: Option<Semaphore>,
+    /// What its requests go through, for a server behind a URL.
+    http: Option<HttpClient>,
 }
 
 /// What one request must observe.
@@ -89,7 +91,17 @@ impl Connection {
         if era == Era::Modern {
             tokio::spawn(listen(peer.clone(), Arc::clone(&link), Arc::clone(events)));
         }
-        Ok(Self { peer, service: Mutex::new(Some(service)), link, calls, era, turn })
+        Ok(Self { peer, service: Mutex::new(Some(service)), link, calls, era, turn, http: None })
+    }
+
+    /// The same connection, whose requests go through this client.
+    pub(super) fn through(self, http: HttpClient) -> Self {
+        Self { http: Some(http), ..self }
+    }
+
+    /// For how long calls are refused because the server failed repeatedly.
+    pub(super) fn pause(&self) -> Option<Duration> {
+        self.http.as_ref()?.pause()
     }
 
     /// Waits until the connection is of no more use and says why.

@@ -5,6 +5,7 @@
 //! is never cancelled, whoever stops waiting for it. When this value is dropped, the server's processes end.
 
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use countersign_sdk::McpRequest;
 use serde_json::{Map, Value, json};
@@ -139,6 +140,15 @@ impl Upstream {
             Err(error) => Err(CallFailure::Lost(error.to_string())),
         };
         outcome.map_err(|failure| failure.redacted(&self.shared.secrets))
+    }
+
+    /// For how long calls are refused because the server failed repeatedly; nothing where they are not, and for a program that is
+    /// started, which is restarted instead.
+    pub fn pause(&self) -> Option<Duration> {
+        match &*self.shared.status.borrow() {
+            Status::Ready(connection) => connection.pause(),
+            Status::Down | Status::Off { .. } => None,
+        }
     }
 
     /// The era of the present connection.
