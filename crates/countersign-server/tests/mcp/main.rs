@@ -12,6 +12,7 @@ mod catalog;
 mod client;
 mod companions;
 mod deciders;
+mod hostile_forms;
 mod house;
 mod over_rest;
 mod prompts;
