@@ -11,6 +11,7 @@ pub mod ports;
 mod accept;
 mod audit;
 mod backoff;
+mod calling_clients;
 mod catalog;
 mod catalog_change;
 mod decide;
@@ -46,6 +47,7 @@ mod users;
 mod wait;
 
 pub use audit::{AuditOrder, AuditPage, AuditQuery, ChainReport};
+pub use calling_clients::{CallingClient, ClientRefusal, ClientWaits};
 pub use catalog::{Catalog, CatalogTool};
 pub use catalog_change::{MAX_TOOLS, SourceChange, SourceError};
 pub use countersign_core::event::LogLine;

@@ -10,6 +10,7 @@
 mod agents;
 mod catalog;
 mod client;
+mod client_requests;
 mod companions;
 mod deciders;
 mod hostile_forms;

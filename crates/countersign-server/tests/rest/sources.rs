@@ -222,6 +222,7 @@ async fn a_configuration_with_a_field_that_means_nothing_is_refused_and_never_ha
             json!({ "name": "x", "kind": "graphql", "url": "https://x", "sampling": "client" }),
             "no `sampling`",
         ),
+        (mcp(json!({ "roots": ["/srv"], "clientRoots": true })), "either `roots` or `clientRoots`"),
         (
             json!({ "name": "x", "kind": "graphql", "url": "https://x", "provider": "github",
                 "credentials": [{ "as": "bearer", "env": "A" }] }),
