@@ -140,6 +140,10 @@ fn is_refused(said: &str) -> bool {
 async fn a_call_without_a_client_that_can_is_refused_clearly() {
     let (house, heard) = far().await;
     let key = house.key(Role::Agent).await;
+    // Another conversation of the same agent waits meanwhile, and could.
+    let other = house.client_that(&key, Era::November2025, json!({ "sampling": {} })).await;
+    let mut waiting = other.begin("far__write", json!({})).await;
+    let asked = waiting.until("sampling/createMessage").await;
     let poor = house.client_that(&key, Era::November2025, json!({ "roots": {} })).await;
     assert!(is_refused(text(&poor.call("far__write", json!({})).await)), "it does not declare sampling");
     let none = house.client_that(&key, Era::June2025, json!({})).await;
@@ -151,6 +155,9 @@ async fn a_call_without_a_client_that_can_is_refused_clearly() {
     house.gateway.ask("far.write", json!({})).await.unwrap();
     let all = heard.all();
     assert!(all.len() == 5 && all.iter().all(|said| is_refused(said)), "{all:#?}");
+    other.answer(&asked, message("only once")).await;
+    let next = waiting.next().await.unwrap();
+    assert!(text(&next["result"]).contains("only once"), "it was asked nothing else: {next}");
 }
 
 #[tokio::test]

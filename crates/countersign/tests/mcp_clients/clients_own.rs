@@ -15,6 +15,7 @@ in_every_era!(
     a_server_that_wants_a_model_is_refused_clearly,
     without_the_gate_a_server_gets_both,
     where_the_operator_lets_it_a_server_gets_those_of_the_client_that_calls,
+    a_client_behind_the_bridge_is_asked_like_any_other,
     a_client_without_a_model_and_roots_is_not_asked,
     the_published_everything_server_uses_the_model_of_the_client_that_calls,
 );
@@ -104,6 +105,15 @@ fn where_the_operator_lets_it_a_server_gets_those_of_the_client_that_calls(era: 
             }
             assert_eq!(client.was_used_for(what), era != Era::July2026, "{place}: {what}");
         }
+    }
+}
+
+fn a_client_behind_the_bridge_is_asked_like_any_other(era: Era) {
+    let server = passing("legacy", None);
+    let mut client = server.rich_bridged_client(era);
+    for what in ["sampling", "roots"] {
+        wish(&mut client, what);
+        assert_eq!(client.was_used_for(what), era != Era::July2026, "{what}");
     }
 }
 
