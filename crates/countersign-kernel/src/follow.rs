@@ -12,6 +12,7 @@ use countersign_sdk::{PrincipalId, Progress};
 use tokio::sync::mpsc;
 
 use crate::accept::{CallRequest, Patience};
+use crate::calling_clients::{CallingClient, ClientWaits};
 use crate::error::{CallError, GatewayError};
 use crate::gateway::Gateway;
 use crate::kernel::Kernel;
@@ -47,6 +48,8 @@ pub struct Begun {
     pub execution: ExecutionId,
     /// The messages while it runs, where the caller follows it.
     pub following: Option<Following>,
+    /// Held while the client that began it waits and serves requests of its handler.
+    pub client: Option<ClientWaits>,
     pub(crate) left: Arc<LeftResults>,
 }
 
@@ -107,7 +110,17 @@ impl Drop for Following {
 impl Gateway {
     /// Calls a tool as [`Gateway::call`] does, and returns as soon as the call is an execution: its id is known while it runs.
     pub async fn begin_call(&self, request: CallRequest, follow: Follow) -> Result<Begun, CallError> {
-        self.kernel().begin_call(&request, follow).await
+        self.kernel().begin_call(&request, follow, None).await
+    }
+
+    /// The same for a client that serves requests of the tool's handler while it waits: until what is returned is dropped.
+    pub async fn begin_call_of(
+        &self,
+        client: Arc<dyn CallingClient>,
+        request: CallRequest,
+        follow: Follow,
+    ) -> Result<Begun, CallError> {
+        self.kernel().begin_call(&request, follow, Some(client)).await
     }
 
     /// Runs a script as [`Gateway::run`] does, and returns as soon as the script is an execution.
@@ -155,7 +168,7 @@ impl Kernel {
     /// An execution that is about to begin, or began earlier, with what is said from here on.
     pub(crate) fn begun(self: &Arc<Self>, execution: ExecutionId, follow: Follow) -> Begun {
         let following = (follow == Follow::Yes).then(|| self.follow(execution));
-        Begun { execution, following, left: Arc::default() }
+        Begun { execution, following, client: None, left: Arc::default() }
     }
 
     async fn requester(self: &Arc<Self>, id: ExecutionId) -> Result<Option<PrincipalId>, GatewayError> {

@@ -245,6 +245,7 @@ impl GatewayBuilder {
             scripts_in_memory,
             owners: Default::default(),
             followers: Default::default(),
+            calling_clients: Default::default(),
             grants: Default::default(),
             sessions: Default::default(),
             identities: Default::default(),

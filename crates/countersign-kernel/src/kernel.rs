@@ -10,6 +10,7 @@ use countersign_core::policy::Policy;
 use countersign_core::time::Timestamp;
 use tokio::sync::{broadcast, oneshot, watch};
 
+use crate::calling_clients::CallingClients;
 use crate::catalog::CurrentCatalog;
 use crate::error::GatewayError;
 use crate::events::GatewayEvent;
@@ -64,6 +65,7 @@ pub(crate) struct Kernel {
     /// How many tasks own an execution.
     pub(crate) owners: Arc<AtomicUsize>,
     pub(crate) followers: Followers,
+    pub(crate) calling_clients: CallingClients,
     pub(crate) grants: GrantCache,
     pub(crate) sessions: SessionCache,
     pub(crate) identities: IdentityCache,

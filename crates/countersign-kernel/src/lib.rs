@@ -12,6 +12,7 @@ mod accept;
 mod allocator;
 mod audit;
 mod backoff;
+mod calling_clients;
 mod catalog;
 mod catalog_change;
 mod decide;
@@ -48,6 +49,7 @@ mod wait;
 
 pub use allocator::return_freed_memory;
 pub use audit::{AuditOrder, AuditPage, AuditQuery, ChainReport};
+pub use calling_clients::{CallingClient, ClientRefusal, ClientWaits};
 pub use catalog::{Catalog, CatalogTool};
 pub use catalog_change::{MAX_TOOLS, SourceChange, SourceError};
 pub use countersign_core::event::LogLine;

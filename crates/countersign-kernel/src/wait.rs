@@ -10,6 +10,7 @@ use tokio::sync::mpsc::UnboundedSender;
 use tokio::sync::oneshot;
 
 use crate::accept::{CallRequest, Owned, Patience};
+use crate::calling_clients::CallingClient;
 use crate::error::{CallError, GatewayError};
 use crate::follow::{Begun, Follow};
 use crate::kernel::Kernel;
@@ -92,12 +93,15 @@ impl Kernel {
         self: &Arc<Self>,
         request: &CallRequest,
         follow: Follow,
+        client: Option<Arc<dyn CallingClient>>,
     ) -> Result<Begun, CallError> {
         let owner = match self.accept(request).await? {
+            // An earlier request began it, and its handler's requests are for that client.
             Owned::Known(known) => return Ok(self.begun(known, follow)),
             Owned::New(owner) => owner,
         };
-        let begun = self.begun(owner.id(), follow);
+        let mut begun = self.begun(owner.id(), follow);
+        begun.client = client.map(|client| self.client_waits(owner.id(), client));
         match owner.telling(&begun.left).begin().await {
             Err(GatewayError::Store(StoreError::KeyTaken(known))) => {
                 self.check_same_call(known, request).await?;

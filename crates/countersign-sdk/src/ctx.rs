@@ -12,7 +12,9 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use crate::ask::Confirm;
-use crate::{AskReply, AskRequest, Principal, Question, SessionId, ToolError, ToolErrorCode, ToolPath};
+use crate::{
+    AskReply, AskRequest, ClientRequest, Principal, Question, SessionId, ToolError, ToolErrorCode, ToolPath,
+};
 
 /// A handler's view of the call it serves.
 #[derive(Clone)]
@@ -50,6 +52,10 @@ pub trait CtxHost: Send + Sync {
     /// Reports progress to clients that follow the call, if there are any.
     fn progress(&self, progress: Progress) {
         let _ = progress;
+    }
+    /// Sends a request to the client that made the call, where it waits for the answer and can serve it.
+    fn ask_client(&self, request: ClientRequest) -> BoxFuture<'_, Result<Value, ToolError>> {
+        Box::pin(std::future::ready(Err(request.capability.not_available())))
     }
     /// Completes when the execution is cancelled.
     fn cancelled(&self) -> BoxFuture<'_, ()>;
@@ -132,6 +138,12 @@ impl Ctx {
     pub fn progress(&self, done: f64, total: Option<f64>, message: impl Into<String>) {
         let message = Some(message.into()).filter(|m: &String| !m.is_empty());
         self.host.progress(Progress { done, total, message });
+    }
+
+    /// Uses the model or the folders of the client that made the call. An error where that client cannot be asked: a call over
+    /// REST, in a script or after a restart has none. What it answers is no decision of a person.
+    pub async fn ask_client(&self, request: ClientRequest) -> Result<Value, ToolError> {
+        self.host.ask_client(request).await
     }
 
     /// Who called.

@@ -144,6 +144,13 @@ impl ForeignToolBuilder {
         self
     }
 
+    /// Says why no call of it can get the credential that it needs, and what to do about it. Its calls fail with
+    /// `auth_not_available` before a person is asked.
+    pub fn auth_not_available(mut self, reason: impl Into<String>) -> Self {
+        self.tool.auth_not_available = Some(reason.into());
+        self
+    }
+
     /// Lets service accounts call it.
     pub fn service_account_allowed(mut self) -> Self {
         self.tool.service_account_allowed = true;

@@ -31,6 +31,7 @@
 
 mod approved;
 mod ask;
+mod client_request;
 mod ctx;
 mod effects;
 mod error;
@@ -51,6 +52,7 @@ pub use approved::{Approved, Authority};
 pub use ask::{
     Approval, AskKind, AskReply, AskRequest, ElicitationResponse, Form, FreeText, Outcome, Question, elicit,
 };
+pub use client_request::{ClientCapability, ClientRequest};
 pub use ctx::{Auth, CallFacts, Ctx, CtxHost, LogLevel, Logger, Progress};
 pub use effects::{EffectClass, Effects, Remember, Resumable};
 pub use error::{ToolError, ToolErrorCode};

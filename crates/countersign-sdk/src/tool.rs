@@ -53,6 +53,9 @@ pub struct Definition {
     /// Its effects on the world.
     pub effects: Effects,
     pub auth_provider: Option<String>,
+    /// Why no call of it can get the credential that it needs. Such a call fails with `auth_not_available` before a person is
+    /// asked. It is no part of the fingerprint: it says nothing of what the tool does.
+    pub auth_not_available: Option<String>,
     /// Whether a service account may call it.
     pub service_account_allowed: bool,
     /// How long an approval counts, where the author says so.
@@ -75,6 +78,7 @@ impl Definition {
             description: String::new(),
             effects: Effects::default(),
             auth_provider: None,
+            auth_not_available: None,
             service_account_allowed: false,
             remember: None,
             mcp_name: None,

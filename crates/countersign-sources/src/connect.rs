@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use countersign_kernel::ports::{
-    CredentialConfig, CredentialPlace, McpProtocol, McpQuestions, SecretPlace, SourceConfig, SourceKind,
-    SourcesError,
+    CredentialConfig, CredentialPlace, McpProtocol, McpQuestions, McpSampling, SecretPlace, SourceConfig,
+    SourceKind, SourcesError,
 };
 use countersign_sdk::SecretString;
 
@@ -37,11 +37,11 @@ pub(crate) enum Connection {
 }
 
 impl Connection {
-    /// For how long calls are refused because the service failed repeatedly. A server that is connected to says by itself how it is.
+    /// For how long calls are refused because the service failed repeatedly.
     pub(crate) fn pause(&self) -> Option<Duration> {
         match self {
             Self::OpenApi { client, .. } | Self::GraphQl { client, .. } => client.pause(),
-            Self::Mcp(_) => None,
+            Self::Mcp(upstream) => upstream.pause(),
         }
     }
 
@@ -106,8 +106,9 @@ impl Connecting<'_> {
     }
 
     fn upstream(&self) -> Result<UpstreamConfig, SourcesError> {
-        let SourceKind::Mcp { url, command, folder, protocol, trust_annotations, questions, roots } =
-            &self.config.kind
+        let SourceKind::Mcp {
+            url, command, folder, protocol, trust_annotations, questions, sampling, ..
+        } = &self.config.kind
         else {
             return Err(bad("it is no MCP server"));
         };
@@ -134,7 +135,11 @@ impl Connecting<'_> {
         if *trust_annotations {
             upstream.annotations = mcp::Annotations::Trust;
         }
-        upstream.roots = reach::roots(roots)?;
+        upstream.sampling = match sampling {
+            McpSampling::Refuse => mcp::Sampling::Refuse,
+            McpSampling::Client => mcp::Sampling::Client,
+        };
+        upstream.roots = reach::roots(&self.config.kind)?;
         Ok(upstream)
     }
 

@@ -10,15 +10,13 @@ use ipnet::IpNet;
 use url::Url;
 
 use crate::http::{AddressPolicy, PrivateAddresses};
-use crate::mcp::Root;
+use crate::mcp::{Root, Roots};
 
 /// Checks everything that a configuration says of how its source is reached.
 pub(crate) fn check(config: &SourceConfig) -> Result<(), SourcesError> {
     addresses(config)?;
     proxy(config)?;
-    if let SourceKind::Mcp { roots: paths, .. } = &config.kind {
-        roots(paths)?;
-    }
+    roots(&config.kind)?;
     Ok(())
 }
 
@@ -53,8 +51,20 @@ pub(crate) fn proxy(config: &SourceConfig) -> Result<Option<String>, SourcesErro
     }
 }
 
+/// The roots that an MCP server is told of.
+pub(crate) fn roots(kind: &SourceKind) -> Result<Roots, SourcesError> {
+    match kind {
+        SourceKind::Mcp { roots, client_roots: true, .. } if !roots.is_empty() => Err(bad(
+            "a source has either roots, the folders you name, or client_roots, those of the client that calls",
+        )),
+        SourceKind::Mcp { client_roots: true, .. } => Ok(Roots::Client),
+        SourceKind::Mcp { roots, .. } => listed(roots).map(Roots::Listed),
+        SourceKind::OpenApi { .. } | SourceKind::GraphQl { .. } => Ok(Roots::default()),
+    }
+}
+
 /// The folders that a started program is told of.
-pub(crate) fn roots(paths: &[PathBuf]) -> Result<Vec<Root>, SourcesError> {
+fn listed(paths: &[PathBuf]) -> Result<Vec<Root>, SourcesError> {
     let root = |path: &PathBuf| match Url::from_file_path(path) {
         Ok(url) => Ok(Root { uri: url.into(), name: None }),
         Err(()) => Err(bad(format!("roots: {path:?} is no whole path; write one such as /srv/docs"))),
@@ -123,6 +133,10 @@ mod tests {
         let command = json!({ "name": "files", "kind": "mcp", "command": ["x"], "roots": ["docs"] });
         let refused = check(&SourceConfig::read(&command).unwrap()).unwrap_err().to_string();
         assert!(refused.contains("no whole path"), "{refused}");
-        assert_eq!(roots(&["/srv/my docs".into()]).unwrap()[0].uri, "file:///srv/my%20docs");
+        assert_eq!(listed(&["/srv/my docs".into()]).unwrap()[0].uri, "file:///srv/my%20docs");
+        let both =
+            json!({ "name": "f", "kind": "mcp", "command": ["x"], "roots": ["/srv"], "clientRoots": true });
+        let refused = check(&SourceConfig::read(&both).unwrap()).unwrap_err().to_string();
+        assert!(refused.contains("either roots"), "{refused}");
     }
 }

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use countersign_core::compact::CompactJson;
 use countersign_sdk::{
-    Ctx, Effects, ForeignInput, ForeignToolError, Form, McpRequest, Resumable, Tool, ToolError,
-    ToolErrorCode, ToolPath,
+    ClientRequest, Ctx, Effects, ForeignInput, ForeignToolError, Form, McpRequest, Resumable, Tool,
+    ToolError, ToolErrorCode, ToolPath,
 };
 use serde_json::{Value, json};
 
@@ -69,7 +69,7 @@ impl Accepted<'_> {
         };
         let effects = Effects { resumable, ..self.effects };
         let (target, figures, source) = (Arc::new(target), self.figures, self.source.to_owned());
-        let unconnected = self
+        let unconnected: Option<Arc<str>> = self
             .provider
             .map(|provider| Arc::from(format!("{source} cannot be called: {}", no_connections(provider))));
         let builder = Tool::foreign(self.path.to_string(), input_schema.to_value(), output, effects)?
@@ -80,10 +80,15 @@ impl Accepted<'_> {
             Some(request) => builder.mcp_request(request),
             None => builder,
         };
+        let builder = match &unconnected {
+            Some(reason) => builder.auth_not_available(&**reason),
+            None => builder,
+        };
         Ok(builder.handler(move |ctx: Ctx, input: ForeignInput| {
             let (target, figures, source) = (Arc::clone(&target), Arc::clone(&figures), source.clone());
             let unconnected: Option<Arc<str>> = unconnected.clone();
             async move {
+                // What was approved before the provider was configured comes here without another judgement.
                 if let Some(reason) = unconnected {
                     return Err(ToolError::with_code("auth_not_available", reason.to_string()));
                 }
@@ -203,7 +208,7 @@ async fn call_mcp(
     }
     let progress = ctx.clone();
     let call = Call {
-        asker: Arc::new(AskPeople { ctx: ctx.clone(), source: source.to_owned() }),
+        asker: Arc::new(AskForCall { ctx: ctx.clone(), source: source.to_owned() }),
         progress: Arc::new(move |update| {
             progress.progress(update.progress, update.total, update.message.unwrap_or_default());
         }),
@@ -239,14 +244,15 @@ fn refused(failure: CallFailure, intent: Intent) -> ToolError {
     }
 }
 
-/// Puts a server's questions to the gateway's people, with the source named as the one who asks.
-struct AskPeople {
+/// Puts a server's questions to the gateway's people, with the source named as the one who asks, and its requests for a client's
+/// own to the client that made the call.
+struct AskForCall {
     ctx: Ctx,
     source: String,
 }
 
 #[async_trait]
-impl Asker for AskPeople {
+impl Asker for AskForCall {
     async fn ask(&self, question: Question) -> Reply {
         let message = format!("{} asks: {}", self.source, question.message);
         match self.ctx.elicit(Form::<Value>::with_schema(message, question.schema)).await {
@@ -254,5 +260,15 @@ impl Asker for AskPeople {
             Ok(None) => Reply::Declined,
             Err(_) => Reply::Cancelled,
         }
+    }
+
+    async fn ask_client(&self, request: ClientRequest) -> Result<Value, String> {
+        let fields = json!({ "source": self.source, "method": request.capability.method() });
+        self.ctx.logger().info("The source asks the client that made the call.", fields);
+        self.ctx.ask_client(request).await.map_err(|error| error.message().to_owned())
+    }
+
+    fn session(&self) -> Option<String> {
+        Some(self.ctx.session().to_string())
     }
 }

@@ -16,6 +16,10 @@ use serde_json::json;
 pub const IN_FILE: &str = "filed";
 /// A source of this name offers tools that changed since they were accepted.
 pub const CHANGED: &str = "changed";
+/// A source of this name offers more tools than one answer has room for.
+pub const LARGE: &str = "large";
+/// How many tools that source offers.
+pub const LARGE_TOOLS: usize = 10;
 /// The digest of what every source offers at first.
 pub const DIGEST: &str = "d1";
 /// The tools of every source.
@@ -85,8 +89,11 @@ impl Kept {
     }
 
     fn offered(&self, name: &str, origin: SourceOrigin) -> SourceDetail {
-        let tools: Vec<SourceTool> =
+        let mut tools: Vec<SourceTool> =
             TOOLS.iter().map(|(leaf, effect)| self.tool(name, leaf, *effect)).collect();
+        if name == LARGE {
+            tools = (0..LARGE_TOOLS).map(|n| self.large_tool(&format!("t{n}"))).collect();
+        }
         let count = |wanted: ToolStanding| tools.iter().filter(|tool| tool.standing == wanted).count();
         let summary = SourceSummary {
             name: name.to_owned(),
@@ -133,6 +140,11 @@ impl Kept {
                 json!({ "inputSchema": { "type": "object", "properties": { "id": id } } }).into()
             }),
         }
+    }
+
+    /// A tool of a megabyte.
+    fn large_tool(&self, leaf: &str) -> SourceTool {
+        SourceTool { description: "x".repeat(1 << 20), ..self.tool(LARGE, leaf, EffectClass::Reads) }
     }
 
     fn change(&mut self, by: &Caller, name: &str) -> Result<(), SourcesError> {

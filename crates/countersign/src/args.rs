@@ -12,7 +12,7 @@ use countersign_server::wire::Status;
 pub(crate) use identity::{TokenArgs, TokenCommand, UserCommand, UserRoleArg};
 pub(crate) use source::{
     AcceptArgs, AddGraphQlArgs, AddMcpArgs, AddOpenApiArgs, AddSourceCommand, NamedVariable, Pair,
-    ProtocolArg, QuestionsArg, SourceCommand, SourceFlags,
+    ProtocolArg, QuestionsArg, SamplingArg, SourceCommand, SourceFlags,
 };
 
 use crate::commands::mcp::McpArgs;

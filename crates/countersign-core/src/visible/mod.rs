@@ -9,6 +9,7 @@
 //! One exception: the joiner and the emoji variation selector (U+200D, U+FE0F) stay inside a sequence that Unicode lists as an
 //! emoji. Everything else in ordinary text of any living script is left as it is.
 
+mod form;
 mod joined;
 mod json;
 mod letters;
@@ -16,6 +17,7 @@ mod lookalikes;
 mod marks;
 mod numbers;
 
+pub use form::{VisibleForm, exact_answer, offered_texts, visible_form};
 pub use json::visible_json;
 pub use numbers::visible_number;
 

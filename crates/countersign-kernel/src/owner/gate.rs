@@ -88,10 +88,13 @@ impl Owner {
             // Issued by a process with other rules, which did not come to judge it.
             self.note(vec![EventBody::Rejudged { call: no, policy_version }])?;
         }
-        match verdict.effect {
-            Effect::Deny => self.refuse_call(no, denied(&verdict)).await,
-            Effect::Allow => self.start_by_policy(no, &verdict).await,
-            Effect::Ask => self.start_by_grant_or_ask(no, &verdict).await,
+        let auth_not_available = tool.tool().definition().auth_not_available.as_deref();
+        match (verdict.effect, auth_not_available) {
+            (Effect::Deny, _) => self.refuse_call(no, denied(&verdict)).await,
+            // An approval would be worth nothing: the call would fail right after it.
+            (_, Some(reason)) => self.refuse_call(no, Failure::new("auth_not_available", reason)).await,
+            (Effect::Allow, None) => self.start_by_policy(no, &verdict).await,
+            (Effect::Ask, None) => self.start_by_grant_or_ask(no, &verdict).await,
         }
     }
 

@@ -14,8 +14,8 @@ use countersign_core::event::{CallOutcome, Failure, LogLine};
 use countersign_core::execution::{Call, StartPermit, Step};
 use countersign_core::ids::{CallNo, ExecutionId};
 use countersign_sdk::{
-    AskReply, AskRequest, CallFacts, Ctx, CtxHost, LogLevel, Principal, SecretString, ToolError,
-    ToolErrorCode,
+    AskReply, AskRequest, CallFacts, ClientRequest, Ctx, CtxHost, LogLevel, Principal, SecretString,
+    ToolError, ToolErrorCode,
 };
 use futures_util::future::{AbortHandle, Abortable, Aborted, BoxFuture};
 use futures_util::stream::FuturesUnordered;
@@ -382,6 +382,11 @@ impl CtxHost for HandlerHost {
             message
         });
         self.kernel.followers.tell(self.shared.id, &Told::Progress(progress));
+    }
+
+    fn ask_client(&self, request: ClientRequest) -> BoxFuture<'_, Result<Value, ToolError>> {
+        let request = ClientRequest { params: self.redaction.value(request.params), ..request };
+        self.kernel.calling_clients.ask(self.shared.id, request).boxed()
     }
 
     fn cancelled(&self) -> BoxFuture<'_, ()> {

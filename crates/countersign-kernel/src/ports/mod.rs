@@ -23,8 +23,9 @@ pub use scripts::{
 pub use source_rows::{SourceRow, SourceToolRow, SourceWrite};
 pub use sources::{
     Acceptance, CallFigures, CredentialConfig, CredentialPlace, EffectSetting, FieldChange, McpProtocol,
-    McpQuestions, SecretPlace, SourceConfig, SourceDetail, SourceHealth, SourceKind, SourceOrigin,
-    SourceSummary, SourceTool, Sources, SourcesError, ToolSettings, ToolStanding, UnmappedOperation,
+    McpQuestions, McpSampling, SecretPlace, SourceConfig, SourceDetail, SourceHealth, SourceKind,
+    SourceOrigin, SourceSummary, SourceTool, Sources, SourcesError, ToolSettings, ToolStanding,
+    UnmappedOperation,
 };
 pub use store::{
     ByteBudget, Committed, DamagedRow, ElicitationFilter, ElicitationRow, ExecutionFilter, ExecutionRow,

@@ -88,7 +88,7 @@ pub struct SourceConfig {
 }
 
 /// Every field that a configuration can have; not each kind of source has all of them.
-const CONFIG_FIELDS: [&str; 23] = [
+const CONFIG_FIELDS: [&str; 25] = [
     "name",
     "kind",
     "url",
@@ -97,7 +97,9 @@ const CONFIG_FIELDS: [&str; 23] = [
     "protocol",
     "trustAnnotations",
     "questions",
+    "sampling",
     "roots",
+    "clientRoots",
     "document",
     "server",
     "variables",
@@ -153,9 +155,15 @@ pub enum SourceKind {
         /// Whether it may ask people during a call.
         #[serde(default)]
         questions: McpQuestions,
-        /// Folders that a started program is told of as its roots. Never a client's: they may decide what it touches.
+        /// Whether it may use a model during a call.
+        #[serde(default)]
+        sampling: McpSampling,
+        /// Folders that a started program is told of as its roots.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         roots: Vec<PathBuf>,
+        /// Whether it is told of the roots of the client that calls, in place of `roots`. They may decide what it touches.
+        #[serde(default, skip_serializing_if = "is_false")]
+        client_roots: bool,
     },
     /// A service that an OpenAPI document describes.
     OpenApi {
@@ -203,6 +211,17 @@ pub enum McpQuestions {
     Ask,
     /// No: it is told that nobody can be asked, and calls run side by side.
     Refuse,
+}
+
+/// Whether an MCP server may use a model during a call.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum McpSampling {
+    /// No: it is told that there is none.
+    #[default]
+    Refuse,
+    /// The model of the client that made the call, where that client has one and waits.
+    Client,
 }
 
 /// A credential by the place it is read from, and where it goes.

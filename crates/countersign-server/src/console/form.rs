@@ -3,6 +3,7 @@
 //! A field's name says where its value goes (`data.warehouseId`), `data-type` how the script reads it. The browser checks what
 //! it can; the server checks everything.
 
+use countersign_core::visible::has_shape;
 use maud::{Markup, html};
 use serde_json::Value;
 
@@ -87,6 +88,7 @@ impl Field<'_> {
                     }
                 }
                 @if let Some(description) = self.text("description") { p.hint id=(hint) { (text(description)) } }
+                @if let Some(default) = self.misleading_default() { p.hint { "The value given here contains: " (text(default)) } }
                 p.violation role="alert" {}
             }
         }
@@ -153,6 +155,12 @@ impl Field<'_> {
                 ))
             })
             .collect()
+    }
+
+    /// A default that an input cannot show as it is: its hidden characters stay in it, and are written out beside it.
+    fn misleading_default(&self) -> Option<&str> {
+        let default = self.text("default").filter(|_| self.choices().is_none())?;
+        default.chars().any(|c| !has_shape(c)).then_some(default)
     }
 
     fn input_type(&self) -> &'static str {
@@ -226,6 +234,21 @@ mod tests {
         ] {
             assert!(page.contains(part), "{part}\nin {page}");
         }
+    }
+
+    #[test]
+    fn hidden_characters_of_choices_and_defaults_are_written_out_and_their_values_stay_exact() {
+        let choice = json!({ "type": "string", "enum": ["r\u{202e}der"], "default": "r\u{202e}der" });
+        let note = json!({ "type": "string", "default": "keep\u{200b}" });
+        let page = page(&json!({ "a": choice, "b": note }));
+        let option = "<option value=\"&quot;r\u{202e}der&quot;\" selected>r<mark";
+        assert!(page.contains(option) && page.contains("U+202E"), "{page}");
+        assert!(page.contains("value=\"keep\u{200b}\"") && page.contains("contains: keep<mark"), "{page}");
+        assert_eq!(
+            page.matches("The value given here contains").count(),
+            1,
+            "a choice is shown by its title"
+        );
     }
 
     #[test]

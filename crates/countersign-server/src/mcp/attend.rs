@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use countersign_core::ids::ExecutionId;
-use countersign_kernel::{Begun, ExecutionResult, Following, GatewayError, Patience, Told};
+use countersign_kernel::{Begun, ClientWaits, ExecutionResult, Following, GatewayError, Patience, Told};
 use rmcp::ErrorData;
 use rmcp::model::CallToolResponse;
 use tokio::time::Instant;
@@ -30,6 +30,8 @@ pub(super) struct Attendance<'a> {
     /// What began it, where it began here, until it is over or asks: a call that asks nobody may be over before it is
     /// written down.
     begun: Option<Arc<Begun>>,
+    /// Sources may ask the client while it is attended.
+    _client: Option<ClientWaits>,
 }
 
 /// Why waiting gave no answer. Whatever was waited for goes on.
@@ -52,8 +54,8 @@ impl From<ErrorData> for Unanswered {
 impl<'a> Attendance<'a> {
     /// Waits for an execution that just began.
     pub(super) fn on(incoming: &'a Incoming<'a>, mut begun: Begun, words: Words) -> Self {
-        let (execution, following) = (begun.execution, begun.following.take());
-        Self { incoming, execution, words, following, begun: Some(Arc::new(begun)) }
+        let (execution, following, client) = (begun.execution, begun.following.take(), begun.client.take());
+        Self { incoming, execution, words, following, begun: Some(Arc::new(begun)), _client: client }
     }
 
     /// Waits for an execution that began earlier.
@@ -61,7 +63,7 @@ impl<'a> Attendance<'a> {
         let words = Words::to(incoming);
         let follows = words.follow() == countersign_kernel::Follow::Yes;
         let following = follows.then(|| incoming.front.gateway.follow(execution));
-        Self { incoming, execution, words, following, begun: None }
+        Self { incoming, execution, words, following, begun: None, _client: None }
     }
 
     /// Waits for something while the client hears what is said, unless it leaves or the server stops. Only for waiting:

@@ -6,7 +6,7 @@
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use countersign_sdk::{PrincipalId, SessionId};
@@ -32,7 +32,20 @@ pub(super) struct Conversation {
     level: Mutex<LoggingLevel>,
     /// The calls under way, and where to say why one is cancelled, until that is said.
     calls: Mutex<HashMap<RequestId, Option<oneshot::Sender<String>>>>,
-    has_asked: AtomicBool,
+    first_request: FirstRequest,
+}
+
+/// Whether a client was sent no request so far.
+#[derive(Clone, Default)]
+pub(super) struct FirstRequest {
+    is_past: Arc<AtomicBool>,
+}
+
+impl FirstRequest {
+    /// True once, for the first request of a conversation.
+    pub(super) fn is_now(&self) -> bool {
+        !self.is_past.swap(true, Ordering::Relaxed)
+    }
 }
 
 /// A call under way. Dropping it takes it off the list.
@@ -66,8 +79,9 @@ impl NotTaken {
 impl Conversation {
     pub(super) fn new(session: SessionId, owner: PrincipalId) -> Self {
         let level = Mutex::new(LoggingLevel::Info);
-        let no = || AtomicBool::new(false);
-        Self { session, owner, connected: no(), level, calls: Mutex::default(), has_asked: no() }
+        let connected = AtomicBool::new(false);
+        let first_request = FirstRequest::default();
+        Self { session, owner, connected, level, calls: Mutex::default(), first_request }
     }
 
     /// True once.
@@ -75,9 +89,9 @@ impl Conversation {
         !self.connected.swap(true, Ordering::SeqCst)
     }
 
-    /// Whether the client was asked nothing so far; from now on it was.
-    pub(super) fn asks_first(&self) -> bool {
-        !self.has_asked.swap(true, Ordering::Relaxed)
+    /// Whether the next request to the client is the first one.
+    pub(super) fn first_request(&self) -> FirstRequest {
+        self.first_request.clone()
     }
 
     pub(super) fn level(&self) -> LoggingLevel {

@@ -28,6 +28,7 @@ use super::answer::{Shape, failure, refusal, unavailable, unknown_tool};
 use super::attend::Attendance;
 use super::builtin::Run;
 use super::cancelling::{NO_REASON, NamedCall, NamedCalls};
+use super::client_requests::ClientOfCall;
 use super::companion::Answers;
 use super::conversation::Conversation;
 use super::current_shelf::CurrentShelf;
@@ -182,7 +183,7 @@ impl Handler {
             return incoming.go_on(state, responses, shape).await;
         }
         let words = Words::to(incoming);
-        let begun = match what.begin(incoming, &words).await? {
+        let begun = match what.begin(incoming, &words, shape).await? {
             Ok(begun) => begun,
             Err(error) => return Ok(refusal(&error)?.into()),
         };
@@ -278,6 +279,7 @@ impl What {
         self,
         incoming: &Incoming<'_>,
         words: &Words,
+        shape: Shape,
     ) -> Result<Result<Begun, CallError>, ErrorData> {
         let (session, caller) = (incoming.session().await?, incoming.caller.clone());
         let (gateway, patience) = (&incoming.front.gateway, Patience::UntilPaused);
@@ -292,7 +294,10 @@ impl What {
                     key: None,
                     patience,
                 };
-                gateway.begin_call(request, words.follow()).await
+                match ClientOfCall::of(incoming, shape) {
+                    Some(client) => gateway.begin_call_of(client, request, words.follow()).await,
+                    None => gateway.begin_call(request, words.follow()).await,
+                }
             }
             Self::Script(source) => {
                 let request = RunRequest { source, caller, session, key: None, patience };

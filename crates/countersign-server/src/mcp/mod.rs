@@ -16,6 +16,7 @@ mod answer;
 mod attend;
 mod builtin;
 mod cancelling;
+mod client_requests;
 mod companion;
 mod conversation;
 mod current_shelf;

@@ -12,7 +12,6 @@ use serde_json::Value;
 
 use super::answer::unserved;
 use super::attend::{Attendance, Unanswered};
-use super::conversation::Conversation;
 use super::person::{CHANNEL, person_at_client};
 use super::question;
 use super::requests::{ToClient, Way};
@@ -71,7 +70,7 @@ impl Attendance<'_> {
         let ToClient::Peer(peer) = self.incoming.scope.client.clone() else {
             return Ok(Heard::Response(Err(ServiceError::TransportClosed)));
         };
-        if self.incoming.conversation.is_some_and(Conversation::asks_first) {
+        if self.incoming.conversation.is_some_and(|conversation| conversation.first_request().is_now()) {
             use_up_the_first_id(&peer).await;
         }
         let sent = peer
@@ -118,7 +117,7 @@ impl Attendance<'_> {
 
 /// rmcp numbers a conversation's requests from 0, and the official 1.x client takes a withdrawal of request 0 for one that
 /// names none: its prompt would stay. So the first number goes to a ping, whose answer nobody needs.
-async fn use_up_the_first_id(peer: &Peer<RoleServer>) {
+pub(super) async fn use_up_the_first_id(peer: &Peer<RoleServer>) {
     let ping = ServerRequest::PingRequest(PingRequest::default());
     if let Err(error) = peer.send_request_with_option(ping, PeerRequestOptions::no_options()).await {
         tracing::debug!(%error, "a client could not be pinged");
@@ -126,7 +125,7 @@ async fn use_up_the_first_id(peer: &Peer<RoleServer>) {
 }
 
 /// Takes a prompt back. A client that is gone shows none.
-async fn withdraw(prompt: RequestHandle<RoleServer>, why: &str) {
+pub(super) async fn withdraw(prompt: RequestHandle<RoleServer>, why: &str) {
     if let Err(error) = prompt.cancel(Some(why.to_owned())).await {
         tracing::debug!(%error, "a prompt could not be withdrawn");
     }

@@ -4,7 +4,7 @@
 //! others wrote is quoted line by line and made visible, so that it cannot pass for ours. Nothing but an explicit yes is one.
 
 use countersign_core::elicitation::Elicitation;
-use countersign_core::visible::{Visible, listed, visible, visible_json};
+use countersign_core::visible::{Warning, exact_answer, listed, visible, visible_form, visible_json};
 use countersign_kernel::{Answer, Coverage};
 use countersign_sdk::AskKind;
 use serde::Deserialize;
@@ -30,8 +30,10 @@ pub(super) fn params(elicitation: &Elicitation, era: Era) -> Value {
 fn message(elicitation: &Elicitation) -> String {
     let said = visible(&elicitation.message);
     match &elicitation.kind {
-        AskKind::Form { .. } => {
-            format!("The tool {} asks:\n{}{}", elicitation.tool, quoted(&said.text), warned(&[&said]))
+        AskKind::Form { schema } => {
+            let form = visible_form(schema.as_value());
+            let beware = warned(&[&said.warnings, &form.warnings]);
+            format!("The tool {} asks:\n{}{beware}", elicitation.tool, quoted(&said.text))
         }
         AskKind::Approval => {
             let args = visible_json(&elicitation.args.to_value());
@@ -40,7 +42,7 @@ fn message(elicitation: &Elicitation) -> String {
                 elicitation.tool,
                 quoted(&said.text),
                 args.text,
-                warned(&[&said, &args]),
+                warned(&[&said.warnings, &args.warnings]),
                 Coverage::Call.words(elicitation.tool.as_str(), None),
             )
         }
@@ -52,11 +54,10 @@ fn quoted(text: &str) -> String {
     text.lines().map(|line| format!("> {line}")).collect::<Vec<_>>().join("\n")
 }
 
-fn warned(texts: &[&Visible]) -> String {
-    let all: Vec<_> = texts.iter().flat_map(|text| &text.warnings).copied().collect();
-    match listed(&all) {
+fn warned(texts: &[&[Warning]]) -> String {
+    match listed(&texts.concat()) {
         None => String::new(),
-        Some(found) => format!("\n\nBeware: the text above contains {found}. Each place is marked ⟦…⟧."),
+        Some(found) => format!("\n\nBeware: this request contains {found}. Each place is marked ⟦…⟧."),
     }
 }
 
@@ -66,32 +67,11 @@ fn schema(elicitation: &Elicitation, era: Era) -> Value {
         AskKind::Approval => return approval_schema(era),
         AskKind::Form { schema } => schema.as_value(),
     };
-    let mut shown = form.clone();
-    show(&mut shown);
+    let mut shown = visible_form(form).schema;
     if let Some(properties) = shown.get_mut("properties").and_then(Value::as_object_mut) {
-        for property in properties.values_mut() {
-            show(property);
-            fit(property, era);
-        }
+        properties.values_mut().for_each(|property| fit(property, era));
     }
     shown
-}
-
-/// Makes visible what a prompt shows of a schema beside its values: those are data and come back as they are.
-fn show(schema: &mut Value) {
-    for (key, value) in schema.as_object_mut().into_iter().flatten() {
-        match (key.as_str(), value) {
-            ("title" | "description", Value::String(text)) => *text = visible(text).text,
-            ("enumNames", Value::Array(names)) => {
-                for name in names.iter_mut().filter(|name| name.is_string()) {
-                    *name = visible(name.as_str().unwrap_or_default()).text.into();
-                }
-            }
-            ("oneOf" | "anyOf", Value::Array(choices)) => choices.iter_mut().for_each(show),
-            ("items", items) => show(items),
-            _ => {}
-        }
-    }
 }
 
 /// Through a client a yes covers one call: a prompt does not show what a session's approval would cover.
@@ -200,6 +180,7 @@ pub(super) fn read(elicitation: &Elicitation, response: &Value) -> Option<Answer
         (Action::Accept, AskKind::Form { schema }) => {
             let mut content = content.unwrap_or_else(|| json!({}));
             as_lists(schema.as_value(), &mut content);
+            exact_answer(schema.as_value(), &mut content);
             // An answer that does not fit is no answer; the kernel holds it against the schema once more.
             schema.check(&content).ok()?;
             Some(Answer::Approve { covers: None, data: Some(content) })

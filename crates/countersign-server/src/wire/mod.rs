@@ -36,8 +36,8 @@ pub use policy::{ExplainRequest, Explanation, RuleReport};
 pub use problem::Problem;
 pub use sessions::Session;
 pub use source_config::{
-    BadSourceConfig, CredentialPlace, McpProtocol, McpQuestions, SourceConfig, SourceCredential, SourceKind,
-    ToolSettings,
+    BadSourceConfig, CredentialPlace, McpProtocol, McpQuestions, McpSampling, SourceConfig, SourceCredential,
+    SourceKind, ToolSettings,
 };
 pub use sources::{
     AcceptRequest, CallFigures, ChangedMeanwhile, EffectRequest, FieldChange, Source, SourceDetail,

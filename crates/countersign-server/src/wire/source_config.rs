@@ -36,9 +36,17 @@ pub struct SourceConfig {
     /// one call at a time while it may.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub questions: Option<McpQuestions>,
+    /// For `mcp`: `refuse`, or `client` for a server that may use the model of the MCP client that calls it (sampling), where that
+    /// client has one. A program that is started and speaks the older era takes one call at a time while it may.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sampling: Option<McpSampling>,
     /// For `mcp` that is started: folders of the server's machine that it is told of as its roots.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub roots: Vec<String>,
+    /// For `mcp`, in place of `roots`: whether it is told of the roots of the MCP client that calls it. An agent's client then
+    /// says what a server may touch that goes by its roots.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub client_roots: bool,
     /// For `openapi`: a file of the server's machine, or a URL.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub document: Option<String>,
@@ -119,6 +127,16 @@ pub enum McpQuestions {
     Refuse,
 }
 
+/// Whether an MCP server may use a model during a call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum McpSampling {
+    /// No: it is told that there is none.
+    Refuse,
+    /// The model of the client that calls.
+    Client,
+}
+
 /// A credential by the place it is read from, and where it goes. Exactly one of `env` and `file` is given.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -190,7 +208,9 @@ impl SourceConfig {
             protocol: None,
             trust_annotations: false,
             questions: None,
+            sampling: None,
             roots: Vec::new(),
+            client_roots: false,
             document: None,
             server: None,
             variables: BTreeMap::new(),
@@ -217,7 +237,9 @@ impl SourceConfig {
             ("protocol", self.protocol.is_some()),
             ("trustAnnotations", self.trust_annotations),
             ("questions", self.questions.is_some()),
+            ("sampling", self.sampling.is_some()),
             ("roots", !self.roots.is_empty()),
+            ("clientRoots", self.client_roots),
             ("document", self.document.is_some()),
             ("server", self.server.is_some()),
             ("variables", !self.variables.is_empty()),
@@ -241,7 +263,17 @@ impl SourceKind {
     /// The fields of a [`SourceConfig`] that this kind has and others do not.
     pub fn fields(self) -> &'static [&'static str] {
         match self {
-            Self::Mcp => &["url", "command", "folder", "protocol", "trustAnnotations", "questions", "roots"],
+            Self::Mcp => &[
+                "url",
+                "command",
+                "folder",
+                "protocol",
+                "trustAnnotations",
+                "questions",
+                "sampling",
+                "roots",
+                "clientRoots",
+            ],
             Self::OpenApi => &["document", "server", "variables", "hosts"],
             Self::GraphQl => &["url", "schema"],
         }
@@ -292,6 +324,9 @@ fn kind_of(config: &mut SourceConfig) -> Result<ports::SourceKind, BadSourceConf
     let needs = |field: &str| BadSourceConfig(format!("a source of kind {} needs `{field}`", kind.as_str()));
     Ok(match kind {
         SourceKind::Mcp => {
+            if config.client_roots && !config.roots.is_empty() {
+                return Err(bad("a source has either `roots` or `clientRoots` (`client_roots` in a file)"));
+            }
             if config.url.is_some() != config.command.is_empty() {
                 return Err(bad("a source of kind mcp has either `url` or `command`"));
             }
@@ -302,7 +337,9 @@ fn kind_of(config: &mut SourceConfig) -> Result<ports::SourceKind, BadSourceConf
                 protocol: config.protocol.map(Into::into).unwrap_or_default(),
                 trust_annotations: config.trust_annotations,
                 questions: config.questions.map(Into::into).unwrap_or_default(),
+                sampling: config.sampling.map(Into::into).unwrap_or_default(),
                 roots: config.roots.iter().map(PathBuf::from).collect(),
+                client_roots: config.client_roots,
             }
         }
         SourceKind::OpenApi => ports::SourceKind::OpenApi {
@@ -402,6 +439,15 @@ impl From<McpQuestions> for ports::McpQuestions {
         match questions {
             McpQuestions::Ask => Self::Ask,
             McpQuestions::Refuse => Self::Refuse,
+        }
+    }
+}
+
+impl From<McpSampling> for ports::McpSampling {
+    fn from(sampling: McpSampling) -> Self {
+        match sampling {
+            McpSampling::Refuse => Self::Refuse,
+            McpSampling::Client => Self::Client,
         }
     }
 }

@@ -10,8 +10,10 @@
 mod agents;
 mod catalog;
 mod client;
+mod client_requests;
 mod companions;
 mod deciders;
+mod hostile_forms;
 mod house;
 mod over_rest;
 mod prompts;

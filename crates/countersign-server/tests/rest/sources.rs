@@ -2,8 +2,10 @@
 
 use std::sync::Arc;
 
-use countersign_kernel::ports::{CredentialConfig, CredentialPlace, SecretPlace, SourceKind, Sources};
-use countersign_testkit::sources::{DIGEST, IN_FILE, MemorySources};
+use countersign_kernel::ports::{
+    CredentialConfig, CredentialPlace, MAX_LISTING_BYTES, SecretPlace, SourceKind, Sources,
+};
+use countersign_testkit::sources::{DIGEST, IN_FILE, LARGE, LARGE_TOOLS, MemorySources};
 use reqwest::Method;
 use serde_json::{Value, json};
 
@@ -120,6 +122,30 @@ async fn accepting_names_what_was_shown_and_takes_all_or_the_tools_that_are_name
 }
 
 #[tokio::test]
+async fn the_parts_of_a_large_source_are_followed_to_the_end() {
+    let (house, _) = with_sources().await;
+    let added = house.post(Who::Admin, "/api/sources", files(LARGE)).await.with(201);
+    assert!(added["nextCursor"].is_string(), "what is added is answered in parts, too");
+    let (mut read, mut parts, mut cursor) = (Vec::new(), 0, String::new());
+    loop {
+        let part = house.get(Who::Approver, &format!("/api/sources/{LARGE}{cursor}")).await.with(200);
+        assert_eq!(part["digest"], DIGEST, "the parts belong together");
+        assert_eq!(part["unmapped"].as_array().unwrap().len(), usize::from(parts == 0));
+        assert!(part["tools"].to_string().len() <= MAX_LISTING_BYTES);
+        let tools = part["tools"].as_array().unwrap();
+        read.extend(tools.iter().map(|tool| tool["path"].as_str().unwrap().to_owned()));
+        parts += 1;
+        let Some(next) = part["nextCursor"].as_str() else { break };
+        cursor = format!("?cursor={next}");
+    }
+    let all: Vec<String> = (0..LARGE_TOOLS).map(|n| format!("{LARGE}.t{n}")).collect();
+    assert_eq!((read, parts), (all, 4), "three tools of a megabyte fit into 4 MiB");
+    let path = format!("/api/sources/{LARGE}?cursor={LARGE}.gone");
+    house.get(Who::Approver, &path).await.refused(400, "bad_cursor");
+    house.get(Who::Agent, &format!("/api/sources/{LARGE}{cursor}")).await.refused(403, "not_allowed");
+}
+
+#[tokio::test]
 async fn an_admin_says_what_a_tool_does_and_takes_it_back() {
     let (house, sources) = with_sources().await;
     house.post(Who::Admin, "/api/sources", files("files")).await.with(201);
@@ -192,6 +218,11 @@ async fn a_configuration_with_a_field_that_means_nothing_is_refused_and_never_ha
         (mcp(json!({ "refresh": "often" })), "or \"never\""),
         (json!({ "name": "x", "kind": "mcp", "url": "https://x", "roots": ["/srv"] }), "`roots` belong"),
         (json!({ "name": "x", "kind": "graphql", "url": "https://x", "questions": "ask" }), "no `questions`"),
+        (
+            json!({ "name": "x", "kind": "graphql", "url": "https://x", "sampling": "client" }),
+            "no `sampling`",
+        ),
+        (mcp(json!({ "roots": ["/srv"], "clientRoots": true })), "either `roots` or `clientRoots`"),
         (
             json!({ "name": "x", "kind": "graphql", "url": "https://x", "provider": "github",
                 "credentials": [{ "as": "bearer", "env": "A" }] }),

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use countersign_sdk::ClientRequest;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use tokio_util::sync::CancellationToken;
@@ -45,11 +46,21 @@ impl Call {
     }
 }
 
-/// Who answers the questions of a server during one call.
+/// Who answers what a server asks during one call.
 #[async_trait]
 pub trait Asker: Send + Sync {
     /// Asks a person. The text is the server's own and may mislead.
     async fn ask(&self, question: Question) -> Reply;
+
+    /// Sends a request to the client that made the call; the error is for the server.
+    async fn ask_client(&self, request: ClientRequest) -> Result<Value, String> {
+        Err(request.capability.not_available().message().to_owned())
+    }
+
+    /// The session that the call belongs to.
+    fn session(&self) -> Option<String> {
+        None
+    }
 
     /// Records the questions of one round before they are asked, so that the call can go on from there after a restart.
     async fn record(&self, round: &Round) {

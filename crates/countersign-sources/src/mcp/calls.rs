@@ -4,7 +4,9 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use countersign_sdk::ClientRequest;
 use rmcp::model::RequestId;
+use serde_json::Value;
 use tokio::time::Instant;
 
 use crate::mcp::call::{Asker, ProgressUpdate, Question, Reply};
@@ -39,6 +41,12 @@ impl CallInFlight {
     pub(super) async fn ask(&self, question: Question) -> Reply {
         let _stopped = self.activity.stop();
         self.asker.ask(question).await
+    }
+
+    /// Asks the client that made the call and stops the clock meanwhile: such a request has a deadline of its own.
+    pub(super) async fn ask_client(&self, request: ClientRequest) -> Result<Value, String> {
+        let _stopped = self.activity.stop();
+        self.asker.ask_client(request).await
     }
 
     pub(super) fn tell(&self, update: ProgressUpdate) {

@@ -24,14 +24,23 @@ pub struct UpstreamConfig {
     pub annotations: Annotations,
     /// Whether the server may ask people.
     pub elicitation: Elicitation,
-    /// Folders and other places that the server may know of. Empty: it is told that there are none.
-    pub roots: Vec<Root>,
+    /// Whether the server may use the model of the client that calls.
+    pub sampling: Sampling,
+    /// Folders and other places that the server may know of.
+    pub roots: Roots,
     /// Time and size.
     pub limits: McpLimits,
 }
 
 impl UpstreamConfig {
-    /// A server with the defaults: either era, annotations not believed, elicitation served, no roots.
+    /// Whether the server may ask a person or a client during a call.
+    pub(super) fn may_ask(&self) -> bool {
+        self.elicitation == Elicitation::Serve
+            || self.sampling == Sampling::Client
+            || self.roots == Roots::Client
+    }
+
+    /// A server with the defaults: either era, annotations not believed, elicitation served, sampling refused, no roots.
     pub fn new(name: impl Into<String>, endpoint: Endpoint) -> Self {
         Self {
             name: name.into(),
@@ -39,7 +48,8 @@ impl UpstreamConfig {
             protocol: Protocol::default(),
             annotations: Annotations::default(),
             elicitation: Elicitation::default(),
-            roots: Vec::new(),
+            sampling: Sampling::default(),
+            roots: Roots::default(),
             limits: McpLimits::default(),
         }
     }
@@ -110,6 +120,31 @@ pub enum Elicitation {
     Serve,
     /// No: the server is told that nobody can be asked, and calls run concurrently.
     Refuse,
+}
+
+/// Whether a server may use a model.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Sampling {
+    /// No: it is told that there is none.
+    #[default]
+    Refuse,
+    /// That of the client whose call it serves. On stdio a legacy server then gets one call at a time.
+    Client,
+}
+
+/// Which roots a server is told of.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Roots {
+    /// These. Empty: it is told that there are none.
+    Listed(Vec<Root>),
+    /// Those of the client whose call it serves. On stdio a legacy server then gets one call at a time.
+    Client,
+}
+
+impl Default for Roots {
+    fn default() -> Self {
+        Self::Listed(Vec::new())
+    }
 }
 
 /// A place that a server may know of.

@@ -18,11 +18,12 @@ use serde_json::Value;
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio_util::sync::CancellationToken;
 
-use crate::http::Intent;
+use crate::http::{HttpClient, Intent};
 use crate::mcp::call::CallFailure;
 use crate::mcp::calls::{Activity, CallInFlight, Calls};
-use crate::mcp::config::{Elicitation, Endpoint, Protocol, UpstreamConfig};
+use crate::mcp::config::{Endpoint, Protocol, UpstreamConfig};
 use crate::mcp::events::{Events, UpstreamEvent};
+use crate::mcp::given_up::GivenUpCalls;
 use crate::mcp::handler::Handler;
 use crate::mcp::link::{DeliveryError, Fate, LOST_CODE, Link, Sending};
 
@@ -47,9 +48,12 @@ pub(super) struct Connection {
     service: Mutex<Option<RunningService<RoleClient, Handler>>>,
     link: Arc<Link>,
     calls: Arc<Calls>,
+    given_up: Arc<GivenUpCalls>,
     pub(super) era: Era,
     /// On stdio a legacy server's question does not say which call it belongs to: one call at a time.
     turn: Option<Semaphore>,
+    /// What its requests go through, for a server behind a URL.
+    http: Option<HttpClient>,
 }
 
 /// What one request must observe.
@@ -70,7 +74,9 @@ impl Connection {
         events: &Events,
     ) -> Result<Self, String> {
         let calls: Arc<Calls> = Arc::new(tokio::sync::Mutex::new(HashMap::new()));
-        let handler = Handler::new(config, Arc::clone(&calls), Arc::clone(&link), Arc::clone(events));
+        let given_up = Arc::new(GivenUpCalls::new(config.limits.call_total));
+        let shared = (Arc::clone(&calls), Arc::clone(&given_up));
+        let handler = Handler::new(config, shared, Arc::clone(&link), Arc::clone(events));
         let served = serve_client_with_lifecycle(handler, transport, lifecycle(config.protocol));
         let service = tokio::select! {
             served = tokio::time::timeout(config.limits.connect, served) => match served {
@@ -84,12 +90,22 @@ impl Connection {
         let is_legacy = peer.peer_info().is_none_or(|info| info.protocol_version.has_initialize());
         let era = if is_legacy { Era::Legacy } else { Era::Modern };
         let one_stream = matches!(config.endpoint, Endpoint::Command(_));
-        let turn = (one_stream && era == Era::Legacy && config.elicitation == Elicitation::Serve)
-            .then(|| Semaphore::new(1));
+        let turn = (one_stream && era == Era::Legacy && config.may_ask()).then(|| Semaphore::new(1));
         if era == Era::Modern {
             tokio::spawn(listen(peer.clone(), Arc::clone(&link), Arc::clone(events)));
         }
-        Ok(Self { peer, service: Mutex::new(Some(service)), link, calls, era, turn })
+        let service = Mutex::new(Some(service));
+        Ok(Self { peer, service, link, calls, given_up, era, turn, http: None })
+    }
+
+    /// The same connection, whose requests go through this client.
+    pub(super) fn through(self, http: HttpClient) -> Self {
+        Self { http: Some(http), ..self }
+    }
+
+    /// For how long calls are refused because the server failed repeatedly.
+    pub(super) fn pause(&self) -> Option<Duration> {
+        self.http.as_ref()?.pause()
     }
 
     /// Waits until the connection is of no more use and says why.
@@ -167,8 +183,11 @@ impl Connection {
             () = exchange.cancel.cancelled(), if may_cancel => Err(CallFailure::Cancelled),
             reason = exchange.call.activity.exceeded() => Err(gone(reason, &fate)),
         };
-        self.calls.lock().await.remove(&handle.id);
+        let was_call = self.calls.lock().await.remove(&handle.id).is_some();
         let is_unanswered = !matches!(answer, Ok(_) | Err(CallFailure::Refused { .. }));
+        if was_call && is_unanswered {
+            self.given_up.note(exchange.call.asker.session());
+        }
         if may_cancel && is_unanswered && !self.link.is_closed() {
             // The server may stop working on it. A call that may write is never cancelled.
             let cancelling = handle.cancel(Some("nobody waits for it any more".into()));

@@ -76,9 +76,9 @@ async fn start(
 async fn reach(config: &UpstreamConfig, endpoint: &HttpEndpoint, events: &Events) -> Result<Dialed, String> {
     let link = Arc::new(Link::new(secrets(config)));
     let client = HttpClient::new(http_options(endpoint, config)).map_err(|error| error.to_string())?;
-    let transport = HttpTransport::new(client, &endpoint.url, Arc::clone(&link), &config.limits);
+    let transport = HttpTransport::new(client.clone(), &endpoint.url, Arc::clone(&link), &config.limits);
     let connection = Connection::open(config, transport, link, events).await?;
-    Ok(Dialed { connection: Arc::new(connection), process: None })
+    Ok(Dialed { connection: Arc::new(connection.through(client)), process: None })
 }
 
 /// What must never come back from this server.

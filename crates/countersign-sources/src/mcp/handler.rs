@@ -1,8 +1,8 @@
 //! What a server may ask of us, and what it tells us.
 //!
-//! Promises: sampling is refused, because the gateway has no model and lends no client's. Roots are those of the configuration
-//! and never a client's: servers such as the published one for files take the folders that they may touch from roots, so an
-//! agent's client would widen what the operator allowed (R18).
+//! Promises: a question goes to the people of the call that it belongs to, and a request for a client's own to the client of that
+//! call; where it is not clear which call that is, nobody is asked. The server is told of what the operator lets it ask for,
+//! and of nothing else.
 
 #![expect(deprecated, reason = "legacy servers ask for sampling and roots, and must get an answer")]
 
@@ -12,18 +12,19 @@ use rmcp::ClientHandler;
 use rmcp::model::{
     ClientCapabilities, ClientConfig, CreateMessageRequestParams, CreateMessageResult, ElicitRequestParams,
     ElicitResult, ElicitationAction, ElicitationCapability, ErrorData, FormElicitationCapability,
-    Implementation, ListRootsResult, ProtocolVersion, RootsCapabilities,
+    Implementation, ListRootsResult, ProtocolVersion, RootsCapabilities, SamplingCapability,
 };
 use rmcp::service::{InboundStreamOrigin, NotificationContext, RequestContext, RoleClient};
+use serde::de::DeserializeOwned;
+use serde_json::Value;
 
 use crate::mcp::call::{Question, Reply};
 use crate::mcp::calls::{CallInFlight, Calls};
-use crate::mcp::config::{Elicitation, Root, UpstreamConfig};
+use crate::mcp::client_side::ClientSide;
+use crate::mcp::config::{Elicitation, UpstreamConfig};
 use crate::mcp::events::{Events, UpstreamEvent};
+use crate::mcp::given_up::GivenUpCalls;
 use crate::mcp::link::Link;
-
-/// What a server is told that wants a model.
-pub(super) const NO_SAMPLING: &str = "sampling is not served: this gateway has no model";
 
 /// Our side of a connection.
 pub(super) struct Handler {
@@ -31,12 +32,19 @@ pub(super) struct Handler {
     link: Arc<Link>,
     events: Events,
     elicitation: Elicitation,
-    roots: Vec<Root>,
+    client: ClientSide,
+    given_up: Arc<GivenUpCalls>,
 }
 
 impl Handler {
-    pub(super) fn new(config: &UpstreamConfig, calls: Arc<Calls>, link: Arc<Link>, events: Events) -> Self {
-        Self { calls, link, events, elicitation: config.elicitation, roots: config.roots.clone() }
+    pub(super) fn new(
+        config: &UpstreamConfig,
+        (calls, given_up): (Arc<Calls>, Arc<GivenUpCalls>),
+        link: Arc<Link>,
+        events: Events,
+    ) -> Self {
+        let (elicitation, client) = (config.elicitation, ClientSide::of(config));
+        Self { calls, link, events, elicitation, client, given_up }
     }
 
     /// The call that a question belongs to: the one on whose stream it came or, where the transport has only one
@@ -51,6 +59,32 @@ impl Handler {
         if all.next().is_some() { None } else { only }
     }
 
+    /// The call whose client is asked. On a stream that does not say which call that is, a server may still work on one that was
+    /// given up, and that may be another client's.
+    async fn call_of_client(&self, context: &RequestContext<RoleClient>) -> Option<Arc<CallInFlight>> {
+        let call = self.asking_call(context).await?;
+        if let Some(InboundStreamOrigin::OutboundRequest(_)) = context.extensions.get() {
+            return Some(call);
+        }
+        let is_clear = !self.given_up.is_another_possible(call.asker.session().as_deref());
+        is_clear.then_some(call)
+    }
+
+    /// An answer of the client, unless the server withdraws its request or is gone.
+    async fn client_answer<T: DeserializeOwned>(
+        &self,
+        context: &RequestContext<RoleClient>,
+        asked: impl Future<Output = Result<Value, String>>,
+    ) -> Result<T, ErrorData> {
+        let answer = tokio::select! {
+            answer = asked => answer,
+            () = context.ct.cancelled() => Err("the request was withdrawn".to_owned()),
+            reason = self.link.closed() => Err(reason),
+        };
+        let answer = answer.map_err(|reason| ErrorData::invalid_request(reason, None))?;
+        serde_json::from_value(answer).map_err(|error| ErrorData::internal_error(error.to_string(), None))
+    }
+
     fn capabilities(&self) -> ClientCapabilities {
         let mut capabilities = ClientCapabilities::default();
         if self.elicitation == Elicitation::Serve {
@@ -58,7 +92,10 @@ impl Handler {
             elicitation.form = Some(FormElicitationCapability::default());
             capabilities.elicitation = Some(elicitation);
         }
-        if !self.roots.is_empty() {
+        if self.client.has_sampling() {
+            capabilities.sampling = Some(SamplingCapability::default());
+        }
+        if self.client.has_roots() {
             capabilities.roots = Some(RootsCapabilities::default());
         }
         capabilities
@@ -98,14 +135,18 @@ impl ClientHandler for Handler {
 
     async fn create_message(
         &self,
-        _: CreateMessageRequestParams,
-        _: RequestContext<RoleClient>,
+        request: CreateMessageRequestParams,
+        context: RequestContext<RoleClient>,
     ) -> Result<CreateMessageResult, ErrorData> {
-        Err(ErrorData::invalid_request(NO_SAMPLING, None))
+        let params = serde_json::to_value(request)
+            .map_err(|error| ErrorData::invalid_params(error.to_string(), None))?;
+        let call = self.call_of_client(&context).await;
+        self.client_answer(&context, self.client.sample(call.as_deref(), params)).await
     }
 
-    async fn list_roots(&self, _: RequestContext<RoleClient>) -> Result<ListRootsResult, ErrorData> {
-        Ok(ListRootsResult::new(roots(&self.roots)))
+    async fn list_roots(&self, context: RequestContext<RoleClient>) -> Result<ListRootsResult, ErrorData> {
+        let call = self.call_of_client(&context).await;
+        self.client_answer(&context, self.client.list_roots(call.as_deref())).await
     }
 
     async fn on_tool_list_changed(&self, _: NotificationContext<RoleClient>) {
@@ -128,16 +169,4 @@ pub(super) fn elicit_result(reply: Reply) -> ElicitResult {
         Reply::Declined => ElicitResult::new(ElicitationAction::Decline),
         Reply::Cancelled => ElicitResult::new(ElicitationAction::Cancel),
     }
-}
-
-/// The configured roots in the protocol's words.
-pub(super) fn roots(roots: &[Root]) -> Vec<rmcp::model::Root> {
-    roots
-        .iter()
-        .map(|root| {
-            let mut told = rmcp::model::Root::new(root.uri.clone());
-            told.name.clone_from(&root.name);
-            told
-        })
-        .collect()
 }

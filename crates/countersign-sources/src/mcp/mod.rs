@@ -1,15 +1,18 @@
 //! Upstream MCP servers, as child processes and over streamable HTTP, in both eras of the protocol.
 //!
 //! [`Upstream`] keeps one server connected, lists its tools as an [`Offer`](crate::Offer) and calls them. Results are
-//! handed through as the server sent them, without secrets; its resources and prompts are tools too (`requests.rs`). What a server asks of a person goes to the call's [`Asker`].
+//! handed through as the server sent them, without secrets; its resources and prompts are tools too (`requests.rs`). What a server asks of a person goes to the call's [`Asker`];
+//! what it asks of its client's own, too, where the operator lets it (`client_side.rs`).
 //! What it says of its tools' effects counts only where the operator trusts it ([`Annotations`]).
 
 mod call;
 mod calls;
+mod client_side;
 mod config;
 mod connection;
 mod dial;
 mod events;
+mod given_up;
 mod handler;
 mod headers;
 mod link;
@@ -30,7 +33,7 @@ pub use call::{
 };
 pub use config::{
     Annotations, CommandConfig, DEFAULT_VARIABLES, Elicitation, Endpoint, HttpEndpoint, McpLimits, Protocol,
-    Root, UpstreamConfig,
+    Root, Roots, Sampling, UpstreamConfig,
 };
 pub use connection::Era;
 pub use events::{Events, UpstreamEvent};

@@ -11,6 +11,7 @@ use std::io;
 use std::process::Stdio;
 use std::time::Duration;
 
+use countersign_core::visible::visible;
 use countersign_sdk::{ExposeSecret, SecretString};
 use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;
@@ -127,7 +128,8 @@ fn command(config: &CommandConfig, group: i32) -> Command {
     command
 }
 
-/// Logs what a server prints, line by line, without secrets and within bounds. Reads on when the bound is reached: a full
+/// Logs what a server prints, line by line, without secrets and within bounds, with everything that steers a terminal or
+/// reorders text written out: a person reads the log. Reads on when the bound is reached: a full
 /// pipe would stop the server.
 async fn log_lines(source: String, mut pipe: impl AsyncRead + Unpin, secrets: Secrets) {
     let mut lines = StderrLines::default();
@@ -163,7 +165,7 @@ impl StderrLines {
             self.logged += 1;
             if self.logged <= MAX_STDERR_LINES {
                 let text = String::from_utf8_lossy(&line);
-                complete.push(text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect());
+                complete.push(visible(text.trim_end_matches('\r')).text);
             } else if self.logged == MAX_STDERR_LINES + 1 {
                 complete.push(format!("more than {MAX_STDERR_LINES} lines; the rest is not logged"));
             }
@@ -177,10 +179,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_are_bounded_in_length_and_number_and_have_no_control_characters() {
+    fn lines_are_bounded_in_length_and_number_and_what_misleads_is_written_out() {
         let mut lines = StderrLines::default();
         assert_eq!(lines.push(b"a\x1b[31mb"), [] as [String; 0]);
-        assert_eq!(lines.push(b"c\nnext"), ["a [31mbc"]);
+        assert_eq!(lines.push(b"c\r\nnext"), ["a⟦U+001B⟧[31mbc"]);
+        assert_eq!(lines.push("\u{202e}evil\u{200b}\n".as_bytes()), ["next⟦U+202E⟧evil⟦U+200B⟧"]);
         let mut lines = StderrLines::default();
         let long = [vec![b'x'; MAX_STDERR_LINE_BYTES + 1], vec![b'\n']].concat();
         assert_eq!(lines.push(&long)[0].len(), MAX_STDERR_LINE_BYTES);

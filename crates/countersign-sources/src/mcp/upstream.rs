@@ -5,6 +5,7 @@
 //! is never cancelled, whoever stops waiting for it. When this value is dropped, the server's processes end.
 
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use countersign_sdk::McpRequest;
 use serde_json::{Map, Value, json};
@@ -15,11 +16,12 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use crate::http::Intent;
 use crate::mcp::call::{Call, CallAnswer, CallFailure, CallOutcome, Question, Reply, Round};
 use crate::mcp::calls::{Activity, CallInFlight};
+use crate::mcp::client_side::ClientSide;
 use crate::mcp::config::UpstreamConfig;
 use crate::mcp::connection::{CALL_METHOD, Connection, Era, Exchange};
 use crate::mcp::dial::{Dialed, dial, secrets};
 use crate::mcp::events::{Events, UpstreamEvent};
-use crate::mcp::handler::{NO_SAMPLING, elicit_result, roots};
+use crate::mcp::handler::elicit_result;
 use crate::mcp::listing::{Listed, list};
 use crate::mcp::mapping;
 use crate::mcp::requests;
@@ -139,6 +141,15 @@ impl Upstream {
             Err(error) => Err(CallFailure::Lost(error.to_string())),
         };
         outcome.map_err(|failure| failure.redacted(&self.shared.secrets))
+    }
+
+    /// For how long calls are refused because the server failed repeatedly; nothing where they are not, and for a program that is
+    /// started, which is restarted instead.
+    pub fn pause(&self) -> Option<Duration> {
+        match &*self.shared.status.borrow() {
+            Status::Ready(connection) => connection.pause(),
+            Status::Down | Status::Off { .. } => None,
+        }
     }
 
     /// The era of the present connection.
@@ -322,6 +333,8 @@ impl Shared {
 
     /// Answers every request of a round.
     async fn answer(&self, round: &Round, call: &CallInFlight) -> Result<Map<String, Value>, CallFailure> {
+        let client = ClientSide::of(&self.config);
+        let refused = |message| CallFailure::Refused { code: 0, message, data: None };
         let mut answers = Map::new();
         for (key, request) in &round.requests {
             let answer = match request.get("method").and_then(Value::as_str) {
@@ -332,15 +345,14 @@ impl Shared {
                     };
                     serde_json::to_value(elicit_result(reply))
                 }
-                // Never a client's: see `handler`.
-                Some("roots/list") => Ok(json!({ "roots": roots(&self.config.roots) })),
+                Some("roots/list") => Ok(client.list_roots(Some(call)).await.map_err(refused)?),
                 Some("sampling/createMessage") => {
-                    let message = NO_SAMPLING.to_owned();
-                    return Err(CallFailure::Refused { code: 0, message, data: None });
+                    let params = request.get("params").cloned().unwrap_or_default();
+                    Ok(client.sample(Some(call), params).await.map_err(refused)?)
                 }
                 method => {
-                    let message = format!("it asks for {}, which is not served", method.unwrap_or("nothing"));
-                    return Err(CallFailure::Refused { code: 0, message, data: None });
+                    let asked = method.unwrap_or("nothing");
+                    return Err(refused(format!("it asks for {asked}, which is not served")));
                 }
             };
             answers.insert(key.clone(), answer.map_err(|error| CallFailure::NotSent(error.to_string()))?);

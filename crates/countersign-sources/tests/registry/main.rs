@@ -17,6 +17,7 @@ mod hinted;
 mod mcp;
 mod openapi;
 mod outbound;
+mod paused;
 mod reach;
 mod refresh;
 mod shapes;

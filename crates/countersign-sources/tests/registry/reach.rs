@@ -1,7 +1,7 @@
 //! How a source may be reached, as its configuration says it: addresses, a proxy, a provider; and what a started program gets.
 
 use countersign_kernel::ports::{
-    Acceptance, McpQuestions, SourceConfig, SourceKind, Sources as _, ToolSettings,
+    Acceptance, ElicitationFilter, McpQuestions, Page, SourceConfig, SourceKind, Sources as _, ToolSettings,
 };
 use countersign_testkit::world::{InTests as _, admin};
 use serde_json::{Value, json};
@@ -57,6 +57,21 @@ async fn a_source_that_names_a_provider_is_configured_and_its_calls_say_that_the
     assert_eq!(shop.service.asked(), [""; 0], "nothing was sent");
     let detail = shop.registry.show("shop").await.unwrap();
     assert!(detail.warnings.iter().any(|warning| warning.contains("auth_not_available")), "{detail:?}");
+}
+
+#[tokio::test]
+async fn a_destructive_call_of_a_source_without_its_credential_fails_before_anybody_is_asked() {
+    let shop = Shop::open().await;
+    let config = SourceConfig { provider: Some("github".into()), credentials: vec![], ..shop.config() };
+    shop.registry.put(&admin(), config).await.unwrap();
+    shop.registry.accept(&admin(), "shop", Acceptance::default()).await.unwrap();
+    let end = shop.gateway.ask("shop.orders.create", json!({ "body": { "what": "tea" } })).await.unwrap();
+    let error = end.error.clone().unwrap_or_else(|| panic!("it asks: {end:?}"));
+    assert_eq!(error.code, "auth_not_available");
+    assert!(error.message.contains("bearer_env"), "it says how to set it up: {}", error.message);
+    let asked = shop.gateway.elicitations(ElicitationFilter::default(), Page::first(10)).await.unwrap();
+    assert!(asked.items.is_empty(), "nobody was asked: {asked:?}");
+    assert_eq!(shop.service.asked(), [""; 0], "nothing was sent");
 }
 
 #[tokio::test]

@@ -6,7 +6,7 @@ use std::time::Duration;
 use countersign_sources::MASK;
 use countersign_sources::http::Intent;
 use countersign_sources::mcp::{
-    CallFailure, Difference, Elicitation, McpLimits, Protocol, Root, Upstream, UpstreamConfig,
+    CallFailure, Difference, Elicitation, McpLimits, Protocol, Root, Roots, Upstream, UpstreamConfig,
 };
 use serde_json::json;
 
@@ -196,7 +196,7 @@ async fn sampling_is_refused_clearly_and_there_are_no_roots_unless_configured() 
     server.read("act", no_arguments()).await.unwrap();
     eventually(|| ledger.lines().len() == 3).await;
     let answers = ledger.lines().join("\n");
-    assert!(answers.contains("sampling is not served"), "{answers}");
+    assert!(answers.contains("sampling is refused"), "{answers}");
     assert!(answers.contains(r#"{"id":"q2","result":{"roots":[]}}"#), "{answers}");
 }
 
@@ -210,12 +210,12 @@ async fn a_modern_server_too_gets_no_model_and_only_configured_roots() {
     for intent in [Intent::Read, Intent::Write] {
         let failure = server.call(call("act", json!({ "request": sampling }), intent)).await.unwrap_err();
         assert_eq!(failure.code(), "upstream_refused", "it is not in doubt: {failure:?}");
-        assert!(failure.to_string().contains("sampling is not served"), "{failure}");
+        assert!(failure.to_string().contains("sampling is refused"), "{failure}");
     }
     let roots = json!({ "request": { "method": "roots/list" } });
     let none = server.read("act", roots.clone()).await.unwrap();
     assert_eq!(text(&none), r#"{"q":{"roots":[]}}"#);
-    config.roots = vec![Root { uri: "file:///srv".to_owned(), name: None }];
+    config.roots = Roots::Listed(vec![Root { uri: "file:///srv".to_owned(), name: None }]);
     let configured = connect(config).await.read("act", roots).await.unwrap();
     assert_eq!(text(&configured), r#"{"q":{"roots":[{"uri":"file:///srv"}]}}"#);
 }

@@ -9,6 +9,7 @@
 )]
 
 mod fixture;
+mod given_up;
 mod hostile;
 mod hostile_http;
 mod http;

@@ -70,7 +70,8 @@ Examples:
   countersign source add mcp tickets https://tickets.example/mcp --bearer-env TICKETS_TOKEN
   countersign source add mcp local http://127.0.0.1:3000/mcp --allow-private
   countersign source add mcp jira --variable JIRA_TOKEN=MY_JIRA_TOKEN -- jira-mcp
-  countersign source add mcp docs --folder /srv/docs --root /srv/docs --questions refuse -- docs-server";
+  countersign source add mcp docs --folder /srv/docs --root /srv/docs --questions refuse -- docs-server
+  countersign source add mcp writer --sampling client -- writer-server     it may use the model of the client that calls";
 
 #[derive(Debug, Args)]
 #[command(
@@ -100,6 +101,13 @@ pub(crate) struct AddMcpArgs {
     /// Tell the started program of this folder as one of its roots
     #[arg(long, value_name = "DIR", conflicts_with = "url")]
     pub(crate) root: Vec<PathBuf>,
+    /// Tell the server of the roots of the MCP client that calls it, in place of --root: an agent's client then says what a server
+    /// may touch that goes by its roots
+    #[arg(long, conflicts_with = "root")]
+    pub(crate) client_roots: bool,
+    /// Whether the server may use the model of the MCP client that calls it, where that client has one [default: refuse]
+    #[arg(long, value_name = "refuse|client")]
+    pub(crate) sampling: Option<SamplingArg>,
     /// Whether the server may ask people during a call; one that may not takes calls side by side [default: ask]
     #[arg(long, value_name = "ask|refuse")]
     pub(crate) questions: Option<QuestionsArg>,
@@ -272,6 +280,14 @@ pub(crate) enum QuestionsArg {
     Ask,
     /// It is told that nobody can be asked
     Refuse,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum SamplingArg {
+    /// It is told that there is no model
+    Refuse,
+    /// It may, during a call
+    Client,
 }
 
 /// A name and its value.

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use countersign_kernel::ports::{RefreshInterval, SourceConfig};
 use countersign_server::wire::{
-    self, CredentialPlace, McpProtocol, McpQuestions, SourceCredential, SourceKind, ToolSettings,
+    self, CredentialPlace, McpProtocol, McpQuestions, McpSampling, SourceCredential, SourceKind, ToolSettings,
 };
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
@@ -31,7 +31,9 @@ const KEYS: &[&str] = &[
     "protocol",
     "trust_annotations",
     "questions",
+    "sampling",
     "roots",
+    "client_roots",
     "document",
     "server",
     "variables",
@@ -158,7 +160,11 @@ impl Reading<'_> {
         if !KEYS.contains(&key) {
             return Err(format!("there is no key `source.{key}`; there are {}", KEYS.join(", ")));
         }
-        let field = if key == "trust_annotations" { "trustAnnotations" } else { key };
+        let field = match key {
+            "trust_annotations" => "trustAnnotations",
+            "client_roots" => "clientRoots",
+            key => key,
+        };
         if !SHARED_KEYS.contains(&key) && !config.kind.fields().contains(&field) {
             return Err(format!("a source of kind {} has no `{key}`", config.kind.as_str()));
         }
@@ -175,7 +181,9 @@ impl Reading<'_> {
             "protocol" => config.protocol = Some(protocol(pair)?),
             "trust_annotations" => config.trust_annotations = truth(pair)?,
             "questions" => config.questions = Some(questions(pair)?),
+            "sampling" => config.sampling = Some(sampling(pair)?),
             "roots" => config.roots = self.paths(pair)?,
+            "client_roots" => config.client_roots = truth(pair)?,
             "allow_private" => config.allow_private = truth(pair)?,
             "allow_hosts" => config.allow_hosts = texts(pair)?,
             "allow_networks" => config.allow_networks = texts(pair)?,
@@ -329,6 +337,14 @@ fn questions(pair: Pair<'_, '_>) -> Result<McpQuestions, String> {
     }
 }
 
+fn sampling(pair: Pair<'_, '_>) -> Result<McpSampling, String> {
+    match text(pair)? {
+        "refuse" => Ok(McpSampling::Refuse),
+        "client" => Ok(McpSampling::Client),
+        other => Err(format!("sampling cannot be {other:?}; there are \"refuse\" and \"client\"")),
+    }
+}
+
 fn interval(pair: Pair<'_, '_>) -> Result<String, String> {
     let text = text(pair)?;
     text.parse::<RefreshInterval>().map(|_| text.to_owned()).map_err(|error| error.to_string())
@@ -408,6 +424,7 @@ folder = "work"
 protocol = "legacy"
 trust_annotations = true
 questions = "refuse"
+sampling = "client"
 roots = ["docs", "/srv"]
 refresh = "never"
 auth = [{ as = "variable", name = "TOKEN", file = "token" }]
@@ -474,7 +491,9 @@ auth = { provider = "github" }
                 protocol: ports::McpProtocol::Legacy,
                 trust_annotations: true,
                 questions: ports::McpQuestions::Refuse,
+                sampling: ports::McpSampling::Client,
                 roots: vec!["/etc/cs/docs".into(), "/srv".into()],
+                client_roots: false,
             }
         );
         assert_eq!(files.credentials[0].from, SecretPlace::File("/etc/cs/token".into()));
@@ -521,6 +540,13 @@ auth = { provider = "github" }
             ("[[source]]\nname = \"a\"\nkind = \"mcp\"\nrefresh = \"often\"", 4, "or \"never\""),
             ("[[source]]\nname = \"a\"\nkind = \"mcp\"\nrefresh = \"1s\"", 4, "too short"),
             ("[[source]]\nname = \"a\"\nkind = \"mcp\"\nquestions = \"no\"", 4, "\"refuse\""),
+            ("[[source]]\nname = \"a\"\nkind = \"mcp\"\nsampling = \"model\"", 4, "\"client\""),
+            ("[[source]]\nname = \"a\"\nkind = \"graphql\"\nclient_roots = true", 4, "has no `client_roots`"),
+            (
+                "[[source]]\nname = \"a\"\nkind = \"mcp\"\ncommand = [\"x\"]\nroots = [\"/srv\"]\nclient_roots = true",
+                1,
+                "either `roots` or `clientRoots`",
+            ),
             ("[[source]]\nname = \"a\"\nkind = \"graphql\"\nroots = [\"/srv\"]", 4, "has no `roots`"),
             ("[[source]]\nname = \"a\"\nkind = \"mcp\"\nproxy = \"proxy:3128\"", 4, "is no URL"),
             (

@@ -3,6 +3,7 @@
 //! Each answer is held against the field's own schema at once, and what is wrong with it is said before it is asked for
 //! again. Nothing is sent before the person has seen the whole answer.
 
+use countersign_core::visible::offered_texts;
 use countersign_sdk::FormSchema;
 use serde_json::{Map, Value, json};
 
@@ -161,10 +162,18 @@ impl Field<'_> {
                 "n" | "no" | "false" => json!(false),
                 _ => return Err(format!("{line:?} is neither y nor n.")),
             },
-            "array" => line.split(',').map(str::trim).filter(|item| !item.is_empty()).collect(),
-            _ => json!(line),
+            "array" => {
+                let items = line.split(',').map(str::trim).filter(|item| !item.is_empty());
+                items.map(|item| self.exact(item)).collect()
+            }
+            _ => json!(self.exact(line)),
         };
         self.checked(value)
+    }
+
+    /// The choice that is shown like this: one with hidden characters cannot be typed otherwise.
+    fn exact<'t>(&'t self, typed: &'t str) -> &'t str {
+        offered_texts(self.schema).find(|offered| shown::line(offered) == typed).unwrap_or(typed)
     }
 
     fn checked(&self, value: Value) -> Result<Option<Value>, String> {
@@ -220,6 +229,16 @@ mod tests {
         let data = json!({ "count": 3, "kind": "a", "name": "nn" });
         let sent = Reply::Answer(yes(None, Some(data)));
         assert_eq!(typed(&["f", "3", "", "nn", "", "", "y"]).await, sent);
+    }
+
+    #[test]
+    fn a_choice_with_hidden_characters_is_chosen_as_it_is_shown_and_stays_exact() {
+        let form = json!({ "type": "object", "properties": { "color": { "type": "string", "enum": ["red", "r\u{202e}der"] } } });
+        let form = FormSchema::new(&form).unwrap();
+        let field = &fields(&form)[0];
+        assert!(field.prompt().contains("r⟦U+202E⟧der"), "{}", field.prompt());
+        assert_eq!(field.read("r⟦U+202E⟧der"), Ok(Some(json!("r\u{202e}der"))));
+        assert!(field.read("r⟦U+202C⟧der").is_err());
     }
 
     #[tokio::test]

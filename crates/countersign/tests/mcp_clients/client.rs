@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use crate::node::toolbox;
+use crate::server::PROGRAM;
 use crate::unix_user::UnixUser;
 
 /// No answer takes this long unless it never comes.
@@ -104,6 +105,16 @@ impl Client {
     pub(crate) fn rich_over_http(era: Era, url: &str, token: &str) -> Self {
         let mut client = Self::start(era);
         let options = json!({ "url": format!("{url}/mcp"), "token": token, "rich": true });
+        client.connect(era, Elicitation::Absent, options);
+        client
+    }
+
+    /// Over standard input and output, through a bridge to this server, with roots and a model of its own.
+    pub(crate) fn rich_over_bridge(era: Era, url: &str, token: &str) -> Self {
+        let mut client = Self::start(era);
+        let environment = json!({ "COUNTERSIGN_TOKEN": token });
+        let words = ["mcp", "--connect", url];
+        let options = json!({ "command": PROGRAM, "args": words, "env": environment, "rich": true });
         client.connect(era, Elicitation::Absent, options);
         client
     }

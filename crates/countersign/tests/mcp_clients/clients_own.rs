@@ -1,4 +1,5 @@
-//! What is a client's own, its roots and its model, stays its own: no server behind the gate gets at it.
+//! What is a client's own, its roots and its model, stays its own: no server behind the gate gets at it, unless the operator lets
+//! it. Then it gets those of the client that calls, where that client has them.
 
 use std::path::Path;
 
@@ -7,11 +8,16 @@ use serde_json::{Value, json};
 use crate::client::{Belongings, Client, Elicitation, Era, in_every_era, text};
 use crate::node::toolbox;
 use crate::server::{PROGRAM, Server};
+use crate::upstream::Upstream;
 
 in_every_era!(
     a_clients_roots_never_reach_a_server_behind_the_gate,
     a_server_that_wants_a_model_is_refused_clearly,
     without_the_gate_a_server_gets_both,
+    where_the_operator_lets_it_a_server_gets_those_of_the_client_that_calls,
+    a_client_behind_the_bridge_is_asked_like_any_other,
+    a_client_without_a_model_and_roots_is_not_asked,
+    the_published_everything_server_uses_the_model_of_the_client_that_calls,
 );
 
 /// Both eras of the protocol between the gateway and a server.
@@ -62,5 +68,84 @@ fn without_the_gate_a_server_gets_both(era: Era) {
         let result = client.call("ask-the-client", &json!({ "wish": what }));
         assert!(text(&result).contains(given), "{result}");
         assert!(client.was_used_for(what));
+    }
+}
+
+/// The settings that let a server have both.
+const PASSED_ON: [&str; 4] = ["--trust-annotations", "--sampling", "client", "--client-roots"];
+
+/// The same server with both passed on, as a program and at a URL, in both eras of its own.
+fn passing(protocol: &str, upstream: Option<&Upstream>) -> Server {
+    let server = Server::of(Path::new(PROGRAM), &[]);
+    let flags = [&PASSED_ON[..], &["--protocol", protocol]].concat();
+    match upstream {
+        Some(upstream) => server.add_mcp_source_at("shows", &flags, &upstream.url),
+        None => server.add_mcp_source("shows", &flags, &toolbox().server("shows.mjs", &[])),
+    }
+    server
+}
+
+/// A client of the 2026-07-28 era takes no requests while its call is open.
+fn where_the_operator_lets_it_a_server_gets_those_of_the_client_that_calls(era: Era) {
+    let remote = Upstream::shows();
+    // At a URL it keeps no sessions, which a server of the older era needs to ask its client; the published one below has them.
+    for (protocol, upstream) in [("legacy", None), ("modern", None), ("modern", Some(&remote))] {
+        let place = format!("{protocol} {}", upstream.map_or("started", |_| "at a URL"));
+        let server = passing(protocol, upstream);
+        let mut client = server.rich_client(era);
+        let has: Value = serde_json::from_str(&text(&wish(&mut client, "capabilities"))).unwrap();
+        assert!(has["roots"].is_object() && has["sampling"].is_object(), "{place}: {has}");
+        for (what, given) in [("sampling", "Hi"), ("roots", "file:///home/agent")] {
+            let result = wish(&mut client, what);
+            if era == Era::July2026 {
+                let refusal = format!("{what} is not available for this call");
+                assert!(result["isError"] == true && text(&result).contains(&refusal), "{place}: {result}");
+            } else {
+                assert!(text(&result).contains(given), "{place}: {what}: {result}");
+            }
+            assert_eq!(client.was_used_for(what), era != Era::July2026, "{place}: {what}");
+        }
+    }
+}
+
+fn a_client_behind_the_bridge_is_asked_like_any_other(era: Era) {
+    let server = passing("legacy", None);
+    let mut client = server.rich_bridged_client(era);
+    for what in ["sampling", "roots"] {
+        wish(&mut client, what);
+        assert_eq!(client.was_used_for(what), era != Era::July2026, "{what}");
+    }
+}
+
+fn a_client_without_a_model_and_roots_is_not_asked(era: Era) {
+    let server = passing("legacy", None);
+    let mut client = server.client(era, Elicitation::Declared);
+    for what in ["sampling", "roots"] {
+        let refused = wish(&mut client, what);
+        let refusal = format!("{what} is not available for this call");
+        assert!(refused["isError"] == true && text(&refused).contains(&refusal), "{refused}");
+    }
+}
+
+fn the_published_everything_server_uses_the_model_of_the_client_that_calls(era: Era) {
+    if era == Era::July2026 {
+        return;
+    }
+    let remote = Upstream::everything();
+    for is_remote in [false, true] {
+        let server = Server::of(Path::new(PROGRAM), &[]);
+        if is_remote {
+            server.add_mcp_source_at("everything", &PASSED_ON, &remote.url);
+        } else {
+            let script = "node_modules/@modelcontextprotocol/server-everything/dist/index.js";
+            server.add_mcp_source("everything", &PASSED_ON, &toolbox().server(script, &["stdio"]));
+        }
+        let mut client = server.rich_client(era);
+        let asked = json!({ "prompt": "Say hi.", "maxTokens": 10 });
+        let result = client.call("everything__trigger_sampling_request", &asked);
+        assert!(text(&result).contains("Hi"), "{is_remote}: {result}");
+        assert!(client.was_used_for("sampling"));
+        let result = client.call("everything__get_roots_list", &json!({}));
+        assert!(text(&result).contains("file:///home/agent"), "{is_remote}: {result}");
     }
 }

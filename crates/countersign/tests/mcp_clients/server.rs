@@ -60,6 +60,11 @@ impl Server {
         Client::rich_over_http(era, &self.url, self.attended())
     }
 
+    /// The same, on standard input and output, through a bridge.
+    pub(crate) fn rich_bridged_client(&self, era: Era) -> Client {
+        Client::rich_over_bridge(era, &self.url, self.attended())
+    }
+
     /// The same, told when lists change.
     pub(crate) fn watching_client(&self, era: Era) -> Client {
         Client::watching_over_http(era, &self.url, self.attended())

@@ -124,6 +124,7 @@ fn trust() -> Markup {
             legend { "Trust" }
             label.check data-kinds="mcp openapi graphql" { input type="checkbox" name="allowPrivate" data-type="boolean"; " Allow private addresses" span.hint { "Its address may be the server’s own machine or a private network. Metadata services stay out of reach." } }
             label.check data-kinds="command mcp" { input type="checkbox" name="trustAnnotations" data-type="boolean"; " Trust its annotations" span.hint { "Believe the server where it says that a tool only reads. Otherwise every tool of it counts as destructive." } }
+            label.check data-kinds="command mcp" { input type="checkbox" name="clientRoots" data-type="boolean"; " Tell it of the calling client’s roots" span.hint { "In place of folders that you name. An agent’s client then says what a server may touch that goes by its roots." } }
             label.check { input type="checkbox" name="trustChanges" data-type="boolean"; " Accept new and changed tools without review" span.hint { "Nobody reads its definitions before agents do. For sources that you control." } }
         }
     }
@@ -185,6 +186,12 @@ fn mcp_settings() -> Markup {
                 select #add-questions name="questions" data-type="string" aria-describedby="add-questions-hint" {
                     option value="" { "It may ask" }
                     option value="refuse" { "It may not ask" }
+                }
+            }))
+            (field("Its use of a model", "sampling", "Whether it may use the model of the MCP client that calls it (sampling). A client without one, a script or a call over REST refuses it.", &html! {
+                select #add-sampling name="sampling" data-type="string" aria-describedby="add-sampling-hint" {
+                    option value="" { "It may not" }
+                    option value="client" { "It may use the calling client’s" }
                 }
             }))
             (field("MCP revision", "protocol", "Which revision of MCP is spoken.", &html! {

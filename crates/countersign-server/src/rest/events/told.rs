@@ -183,7 +183,8 @@ mod tests {
     use super::*;
 
     fn told_by(names: &[&'static str]) -> Vec<(String, &'static str)> {
-        let entry = |what: &&'static str| AuditEntry::bare(Timestamp::from_millis(1), *what, None, String::new());
+        let entry =
+            |what: &&'static str| AuditEntry::bare(Timestamp::from_millis(1), *what, None, String::new());
         let entries: Vec<AuditEntry> = names.iter().map(entry).collect();
         let record = AuditRecord::chained(6, Digest::ZERO, record_text(&entries).unwrap());
         events_of(&record).iter().map(|event| (event.mark.to_string(), event.kind.name())).collect()

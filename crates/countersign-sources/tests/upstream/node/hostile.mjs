@@ -77,6 +77,12 @@ const call = (id, params) => {
       send({ id: "q1", method: "sampling/createMessage", params: { messages: [], maxTokens: 1 } });
       send({ id: "q2", method: "roots/list" });
       return text("asked");
+    case "samples-late":
+      // A call is not answered; the next one brings the request for it.
+      if (params.arguments.late) return;
+      send({ id: "late", method: "sampling/createMessage", params: { messages: [], maxTokens: 1 } });
+      waiting.set("late", id);
+      return;
     case "asks-unasked-modern":
       // It asks for what its client did not say that it has.
       if (params.inputResponses) return text(JSON.stringify(params.inputResponses));

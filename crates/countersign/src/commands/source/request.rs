@@ -4,12 +4,13 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use countersign_server::wire::{
-    CredentialPlace, McpProtocol, McpQuestions, SourceConfig, SourceCredential, SourceKind, ToolSettings,
+    CredentialPlace, McpProtocol, McpQuestions, McpSampling, SourceConfig, SourceCredential, SourceKind,
+    ToolSettings,
 };
 
 use crate::args::{
     AddGraphQlArgs, AddMcpArgs, AddOpenApiArgs, AddSourceCommand, NamedVariable, Pair, ProtocolArg,
-    QuestionsArg, SourceFlags,
+    QuestionsArg, SamplingArg, SourceFlags,
 };
 use crate::config::is_url;
 use crate::exit::Problem;
@@ -33,6 +34,8 @@ fn mcp(args: AddMcpArgs) -> Result<SourceConfig, Problem> {
         variable,
         folder,
         root,
+        client_roots,
+        sampling,
         questions,
         common,
     } = args;
@@ -57,6 +60,11 @@ fn mcp(args: AddMcpArgs) -> Result<SourceConfig, Problem> {
     let folder = folder.as_deref().unwrap_or(Path::new("."));
     config.folder = is_started.then(|| absolute(folder)).transpose()?;
     config.roots = root.iter().map(|root| absolute(root)).collect::<Result<_, _>>()?;
+    config.client_roots = client_roots;
+    config.sampling = sampling.map(|sampling| match sampling {
+        SamplingArg::Refuse => McpSampling::Refuse,
+        SamplingArg::Client => McpSampling::Client,
+    });
     config.questions = questions.map(|questions| match questions {
         QuestionsArg::Ask => McpQuestions::Ask,
         QuestionsArg::Refuse => McpQuestions::Refuse,
@@ -282,6 +290,11 @@ mod tests {
         assert_eq!(config["folder"], json!(here.join("work")));
         assert_eq!(config["roots"], json!(["/srv", here.join("here")]));
         assert_eq!((&config["questions"], &config["refresh"]), (&json!("refuse"), &json!("never")));
+        let line = "mcp docs https://docs.example/mcp --sampling client --client-roots";
+        let config = sent(&line.split_whitespace().collect::<Vec<_>>()).unwrap();
+        assert_eq!((&config["sampling"], &config["clientRoots"]), (&json!("client"), &json!(true)));
+        let both = "mcp docs --client-roots --root /srv -- docs-server";
+        assert!(sent(&both.split_whitespace().collect::<Vec<_>>()).is_err());
         let config =
             sent(&["graphql", "shop", "s.graphql", "--server", "https://x.example/graphql"]).unwrap();
         let expected = (json!("https://x.example/graphql"), json!(here.join("s.graphql")));
