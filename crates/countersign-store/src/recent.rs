@@ -90,10 +90,10 @@ impl<'c> Recent<'c> {
         Ok(next)
     }
 
-    /// Forgets everything: what was written may have been rolled back.
+    /// Forgets everything: what was written may have been rolled back, or it is long ago and its memory is worth more.
     pub(crate) fn forget(&mut self) {
-        self.executions.clear();
-        self.open.clear();
+        self.executions = HashMap::new();
+        self.open = HashMap::new();
         self.newest_commit = None;
     }
 }

@@ -24,6 +24,8 @@ use crate::staged::Staged;
 const COMMITS: &str = "countersign_store_commits_total";
 /// How often a medium that failed is tried again while no change arrives.
 const RETRY: Duration = Duration::from_millis(500);
+/// When the writer counts as idle, and gives its page cache back.
+const IDLE: Duration = Duration::from_secs(1);
 
 /// The handle to the writer thread.
 #[derive(Debug)]
@@ -231,11 +233,20 @@ impl<'c> Thread<'c> {
 
     /// Writes until the queue is closed and empty. While the medium fails, it is tried again also where nothing comes.
     fn serve(&mut self, queue: &Queue<Command>) {
+        let mut has_worked = false;
         loop {
             let fails = self.shared.failing.load(Ordering::Acquire) && self.damaged.is_none();
-            match queue.gather(fails.then_some(RETRY)) {
-                Gathered::Group(batch) => self.process(batch),
-                Gathered::Nothing => self.process(Vec::new()),
+            let longest = if fails { Some(RETRY) } else { has_worked.then_some(IDLE) };
+            match queue.gather(longest) {
+                Gathered::Group(batch) => {
+                    self.process(batch);
+                    has_worked = true;
+                }
+                Gathered::Nothing if fails => self.process(Vec::new()),
+                Gathered::Nothing => {
+                    self.give_back_memory();
+                    has_worked = false;
+                }
                 Gathered::Closed => break,
             }
         }
@@ -247,6 +258,15 @@ impl<'c> Thread<'c> {
                 lost = self.unwritten.len(),
                 "records of reads could not be written before the store closed"
             );
+        }
+    }
+
+    /// SQLite keeps its page cache for good; the system has the pages too, so the next transactions find them there. What was written
+    /// last is looked up again.
+    fn give_back_memory(&mut self) {
+        self.statements.forget();
+        if let Err(error) = self.connection.execute_batch("PRAGMA shrink_memory") {
+            tracing::debug!(%error, "the page cache was not given back");
         }
     }
 
@@ -435,7 +455,7 @@ mod tests {
     use countersign_core::audit::verify;
     use countersign_core::digest::Digest;
     use countersign_kernel::ports::{GrantWrite, Write};
-    use countersign_testkit::conformance::subject::{Subject, grants};
+    use countersign_testkit::conformance::subject::{Subject, create, grants, live, revoke, token};
 
     use super::*;
     use crate::open::{Opened, SqliteOptions, open};
@@ -484,6 +504,32 @@ mod tests {
         assert_eq!(shared.commands.load(Ordering::Relaxed), 3);
         verify((0, Digest::ZERO), &read::audit(&connection, 0, 9).unwrap()).unwrap();
         assert_eq!(Head::read(&connection).unwrap(), thread.head.unwrap());
+    }
+
+    #[test]
+    fn a_token_that_is_revoked_in_a_transaction_counts_for_nothing_in_the_rest_of_it() {
+        let (_folder, Opened { connection, head, files, .. }) = opened();
+        let shared = Shared::default();
+        let mut thread = Thread::new(&connection, head, &files, &shared).unwrap();
+        let laptop = token(0);
+        let relying = |subject: &Subject| Write { require: vec![live(&laptop)], ..subject.start() };
+        let (before, after, refused, later) =
+            (Subject::new(), Subject::new(), Subject::new(), Subject::new());
+        let (commands, waiting) = batch(vec![
+            relying(&before),
+            create(&laptop),
+            relying(&after),
+            revoke(&laptop),
+            relying(&refused),
+        ]);
+        thread.process(commands);
+        let outcomes = outcomes(waiting);
+        assert!(matches!(outcomes[0], Err(StoreError::TokenRevoked(_))), "not there yet: {outcomes:?}");
+        assert!(outcomes[2].is_ok(), "{outcomes:?}");
+        assert!(matches!(outcomes[4], Err(StoreError::TokenRevoked(_))), "{outcomes:?}");
+        let (commands, waiting) = batch(vec![relying(&later)]);
+        thread.process(commands);
+        assert!(matches!(self::outcomes(waiting)[0], Err(StoreError::TokenRevoked(_))));
     }
 
     #[test]

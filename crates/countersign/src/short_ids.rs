@@ -14,10 +14,18 @@ use crate::shown;
 
 /// The most ids that a beginning is looked up among. Past this a whole id is needed.
 const MOST_IDS: usize = 10_000;
+/// How many digits of an id a list shows: enough to be unique.
+const LISTED_DIGITS: usize = 16;
 /// How many candidates are listed where a beginning is not enough.
 const MOST_LISTED: usize = 10;
-/// Hexadecimal digits of a whole id.
+/// Hexadecimal digits of the longest ids: those of executions and elicitations.
 const DIGITS: usize = 44;
+
+/// An id as a list shows it, to leave room for what people read. It is taken wherever an id is.
+pub(crate) fn in_a_list(id: &str) -> &str {
+    let prefix = id.find('_').map_or(0, |end| end + 1);
+    id.get(..prefix + LISTED_DIGITS).unwrap_or(id)
+}
 
 /// Whether a text is an id of this prefix, or the beginning of one.
 pub(crate) fn is_beginning(text: &str, prefix: &str) -> bool {
@@ -167,11 +175,18 @@ mod tests {
     }
 
     #[test]
+    fn a_list_shows_enough_of_an_id_to_name_it() {
+        assert_eq!(in_a_list("exec_0123456789abcdef0123456789abcdef018bcfe56800"), "exec_0123456789abcdef");
+        assert_eq!(in_a_list("exec_1"), "exec_1");
+        assert_eq!(in_a_list(""), "");
+    }
+
+    #[test]
     fn what_is_a_beginning() {
-        for yes in ["exec_1", "exec_0123456789abcdef0123456789abcdef"] {
+        for yes in ["exec_1", "exec_0123456789abcdef0123456789abcdef018bcfe56800"] {
             assert!(is_beginning(yes, "exec_"), "{yes}");
         }
-        for no in ["exec_", "exec", "exec_G", "eli_1", "exec_0123456789abcdef0123456789abcdef0", ""] {
+        for no in ["exec_", "exec", "exec_G", "eli_1", &format!("exec_{}", "0".repeat(45)), ""] {
             assert!(!is_beginning(no, "exec_"), "{no}");
         }
     }

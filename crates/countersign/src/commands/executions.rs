@@ -93,7 +93,7 @@ fn table(items: &[ExecutionSummary], names: &Names, screen: Screen) -> Table {
     for item in items {
         let word = report::status_text(item.status);
         table.row([
-            shown::line(&item.execution_id).into(),
+            shown::line(short_ids::in_a_list(&item.execution_id)).into(),
             (word.to_owned(), report::status(item.status, paint)).into(),
             item.tool.as_deref().map_or_else(|| "(script)".to_owned(), shown::line).into(),
             shown::line(&item.session_id).into(),

@@ -37,7 +37,8 @@ fn approve_runs_it_once_and_the_timeline_tells_the_story(shell: &Shell) {
         ran.err
     );
     shell.run(&["inbox"]).printed(&["Nothing waits"]);
-    shell.run(&["executions"]).printed(&[&execution, "succeeded", "notes.delete"]);
+    shell.run(&["executions"]).printed(&[&execution[..21], "succeeded", "notes.delete"]);
+    shell.run(&["executions", &execution[..21]]).printed(&[&execution]);
     let story = [
         "the gate asked",
         "approved by operator (usr_",
