@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use countersign_core::execution::Status;
 use countersign_kernel::{CallRequest, DecideError, Follow, Gateway, NewToken, Patience};
 use countersign_testkit::faulty_store::{Fault, Faults, FaultyStore};
 use countersign_testkit::history::History;
@@ -46,6 +47,20 @@ async fn a_safe_call_is_answered_once_the_store_has_taken_its_record() {
     assert!(result.success());
     assert_eq!(faults.commits(), before + 3);
     assert!(called.elapsed() >= Duration::from_millis(20), "a pause before each further try");
+    nothing_is_broken(&world).await;
+}
+
+/// The first answer was left for the caller before it began to wait; it is how things stood then, and counts once.
+#[tokio::test(start_paused = true)]
+async fn a_caller_that_waits_again_after_a_pause_is_told_how_it_stands_then() {
+    let world = World::new(1);
+    let (gateway, _) = on_a_faulty_store(&world).await;
+    let begun = gateway.begin_call(request("lab.destroy", note()), Follow::No).await.unwrap();
+    let paused = gateway.wait_for(&begun, Patience::UntilPaused).await.unwrap();
+    assert_eq!(paused.status, Status::Waiting);
+    gateway.ann_says(&paused, yes()).await.unwrap();
+    let ended = gateway.wait_for(&begun, Patience::UntilPaused).await.unwrap();
+    assert!(ended.success(), "{ended:?}");
     nothing_is_broken(&world).await;
 }
 
