@@ -69,12 +69,12 @@ struct Message<'a> {
 
 /// The answer to a call, and what is said until then.
 struct Answering {
-    answer: ToItsEnd<ServerJsonRpcMessage>,
+    answer: DetachOnDrop<ServerJsonRpcMessage>,
     said: Option<mpsc::Receiver<ServerNotification>>,
 }
 
 /// Work that is polled here for as long as somebody waits for it, and goes on as a task of its own when nobody does any more.
-struct ToItsEnd<T: Send + 'static> {
+struct DetachOnDrop<T: Send + 'static> {
     work: Option<BoxFuture<'static, T>>,
     /// Tells the work that nobody waits.
     gone: CancellationToken,
@@ -120,7 +120,7 @@ impl StatelessCall {
         };
         let gone = CancellationToken::new();
         let work = self.message(front, caller, client, gone.clone()).boxed();
-        let mut answering = Answering { answer: ToItsEnd { work: Some(work), gone }, said };
+        let mut answering = Answering { answer: DetachOnDrop { work: Some(work), gone }, said };
         match answering.next().await {
             Next::Answered(said, answer) if said.is_empty() => whole(&answer),
             Next::Answered(mut events, answer) => {
@@ -255,7 +255,7 @@ fn only<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a str> {
     values.next().is_none().then_some(value)
 }
 
-impl<T: Send + 'static> Future for ToItsEnd<T> {
+impl<T: Send + 'static> Future for DetachOnDrop<T> {
     type Output = T;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<T> {
@@ -268,7 +268,7 @@ impl<T: Send + 'static> Future for ToItsEnd<T> {
     }
 }
 
-impl<T: Send + 'static> Drop for ToItsEnd<T> {
+impl<T: Send + 'static> Drop for DetachOnDrop<T> {
     fn drop(&mut self) {
         let Some(work) = self.work.take() else { return };
         self.gone.cancel();
