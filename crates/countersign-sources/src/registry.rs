@@ -325,7 +325,7 @@ impl Sources for SourceRegistry {
 
     async fn put(&self, by: &Caller, config: SourceConfig) -> Result<SourceDetail, SourcesError> {
         let (registry, by) = (self.clone(), by.clone());
-        to_its_end(async move { registry.put_now(&by, config).await }).await
+        run_detached(async move { registry.put_now(&by, config).await }).await
     }
 
     async fn refresh(&self, name: &str) -> Result<SourceDetail, SourcesError> {
@@ -337,7 +337,7 @@ impl Sources for SourceRegistry {
 
     async fn accept(&self, by: &Caller, name: &str, what: Acceptance) -> Result<SourceDetail, SourcesError> {
         let (registry, by, name) = (self.clone(), by.clone(), name.to_owned());
-        to_its_end(async move { registry.accept_now(&by, &name, what).await }).await
+        run_detached(async move { registry.accept_now(&by, &name, what).await }).await
     }
 
     async fn set_effect(
@@ -347,17 +347,17 @@ impl Sources for SourceRegistry {
         what: EffectSetting,
     ) -> Result<SourceDetail, SourcesError> {
         let (registry, by, name) = (self.clone(), by.clone(), name.to_owned());
-        to_its_end(async move { registry.set_effect_now(&by, &name, &what).await }).await
+        run_detached(async move { registry.set_effect_now(&by, &name, &what).await }).await
     }
 
     async fn remove(&self, by: &Caller, name: &str) -> Result<(), SourcesError> {
         let (registry, by, name) = (self.clone(), by.clone(), name.to_owned());
-        to_its_end(async move { registry.remove_now(&by, &name).await }).await
+        run_detached(async move { registry.remove_now(&by, &name).await }).await
     }
 }
 
 /// Does something to its end also where the client that asked for it hangs up: what is recorded must be in the catalog, too.
-async fn to_its_end<T: Send + 'static>(
+async fn run_detached<T: Send + 'static>(
     work: impl Future<Output = Result<T, SourcesError>> + Send + 'static,
 ) -> Result<T, SourcesError> {
     tokio::spawn(work).await.unwrap_or_else(|_| Err(GatewayError::Closed.into()))
