@@ -1,5 +1,7 @@
 //! Many pending elicitations cost a start nothing: none of them is read before it is asked for.
 
+#![expect(clippy::unwrap_used, reason = "a test that meets the unexpected stops there")]
+
 use std::sync::Arc;
 
 use countersign_core::canonical::Canonical;
