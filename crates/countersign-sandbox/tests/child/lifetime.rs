@@ -271,6 +271,9 @@ async fn killing_the_host_takes_its_children_along() {
     assert_eq!(line, "open\n");
     let pid = host.id();
     until("there are three", || children_of(pid).len() == 3).await;
+    // One that is stopped before it has shut itself off has not asked to die with its host yet.
+    until("they have shut themselves off", || children_of(pid).iter().all(|(child, _)| is_shut_off(*child)))
+        .await;
     // Stopped ones would never see that their input ended.
     let children = children_of(pid);
     for (child, _) in &children {
@@ -285,6 +288,11 @@ async fn killing_the_host_takes_its_children_along() {
         })
     })
     .await;
+}
+
+fn is_shut_off(child: u32) -> bool {
+    let status = std::fs::read_to_string(format!("/proc/{child}/status")).unwrap_or_default();
+    status.lines().any(|line| line == "Seccomp:\t2")
 }
 
 #[tokio::test]
