@@ -31,7 +31,7 @@ impl IdError {
     }
 }
 
-/// What every kind of id has besides its bits: its text in JSON, in messages and in logs.
+/// Implements the text form that all ids share: in JSON, in messages and in logs.
 macro_rules! text_form {
     ($name:ident) => {
         impl Serialize for $name {

@@ -7,7 +7,7 @@ use crate::ToolError;
 /// A request to the client that made a call.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ClientRequest {
-    /// What the client must be able to do.
+    /// The capability that the client must have declared.
     pub capability: ClientCapability,
     /// The request's parameters, as the protocol has them.
     pub params: Value,

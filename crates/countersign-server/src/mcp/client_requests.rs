@@ -1,4 +1,4 @@
-//! What a source may ask of the client that called it: its model's answer (sampling) and its roots.
+//! Requests of a source to the client that called it: its model's answer (sampling) and its roots.
 //!
 //! Promise: a request goes out on the conversation of the very call that the source serves, while that call is open, and is
 //! withdrawn when nobody waits for its answer any more. Clients of the 2026-07-28 era take no requests and so serve none.

@@ -54,7 +54,7 @@ pub(super) enum ToClient {
     Silent,
 }
 
-/// What a request says beside its parameters, and how its client is reached.
+/// The facts of a request beside its parameters, and the way to reach its client.
 pub(super) struct RequestScope<'a> {
     pub(super) id: &'a RequestId,
     pub(super) meta: &'a RequestMetaObject,

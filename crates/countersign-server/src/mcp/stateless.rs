@@ -40,7 +40,7 @@ const BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
 const CALL: &str = "tools/call";
 const JSON: &str = "application/json";
 const EVENTS: &str = "text/event-stream";
-/// What a name that is not plain text begins with in its header.
+/// The prefix of a name that is encoded in its header because it is not plain text.
 const ENCODED: &str = "=?";
 /// How many notifications may wait to be sent.
 const BACKLOG: usize = 64;
@@ -154,7 +154,7 @@ impl StatelessCall {
     }
 }
 
-/// What comes next for a client.
+/// The next message for a client.
 enum Next {
     /// Notifications, while the answer is awaited.
     Said(ServerJsonRpcMessage),

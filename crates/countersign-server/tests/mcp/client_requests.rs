@@ -1,4 +1,4 @@
-//! What a source asks of the client that called it: its model and its roots. Only that client is asked, only while its call is open.
+//! Requests of a source to the client that called it: for its model and its roots. Only that client is asked, only while its call is open.
 
 use std::sync::{Arc, Mutex};
 
@@ -14,7 +14,7 @@ use crate::sources::READS;
 const OLD: [Era; 2] = [Era::June2025, Era::November2025];
 const DESTROYS: Effects = Effects { destructive: true, read_only: false, ..READS };
 
-/// What the source's handlers heard.
+/// The answers that the source's handlers got.
 #[derive(Clone, Default)]
 struct Heard(Arc<Mutex<Vec<String>>>);
 

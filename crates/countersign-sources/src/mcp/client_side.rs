@@ -1,4 +1,4 @@
-//! What a server asks of its client's own: a model's answer (sampling) and roots.
+//! Requests of a server to its client: a model's answer (sampling) and roots.
 //!
 //! Promises: both are refused unless the operator says otherwise, and the refusal names the setting. Where they are passed on, the
 //! client that made the call gets no more than the conversation itself, marked as the source's: context of other servers and
@@ -91,7 +91,7 @@ impl ClientSide {
         serde_json::to_value(listed).map_err(|error| error.to_string())
     }
 
-    /// What the calling client gets of a sampling request.
+    /// The part of a sampling request that the calling client gets.
     fn passed_on(&self, params: Value) -> Value {
         let mut params = match params {
             Value::Object(params) => params,

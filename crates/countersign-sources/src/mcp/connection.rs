@@ -52,7 +52,7 @@ pub(super) struct Connection {
     pub(super) era: Era,
     /// On stdio a legacy server's question does not say which call it belongs to: one call at a time.
     turn: Option<Semaphore>,
-    /// What its requests go through, for a server behind a URL.
+    /// The guarded client that its requests go through, for a server behind a URL.
     http: Option<HttpClient>,
 }
 

@@ -19,7 +19,7 @@ const ALL: [McpRequest; 5] = [
     McpRequest::GetPrompt,
 ];
 
-/// What the origin of such a tool begins with.
+/// The prefix of the origin of such a tool.
 const ORIGIN: &str = "request ";
 /// What a result says to the next hop only: it is no part of a tool's value.
 const HOP_FIELDS: [&str; 3] = ["resultType", "ttlMs", "cacheScope"];
